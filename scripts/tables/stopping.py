@@ -10,7 +10,8 @@ from costhub.cards.tables import TableColumn, markdown_table, number
 Result = Mapping[str, Any]
 RULES = {
     "fixed share": "a fixed number of trials",
-    "gain": "`gain`",
+    "default": "`gain`, as it is shipped",
+    "gain": "`gain`, chosen",
     "variation": "`variation` (Moses)",
     "hindsight": "hindsight",
 }
@@ -29,6 +30,7 @@ ADAPTED = (
 SEARCHED = (
     TableColumn("rule", "rule"),
     TableColumn("kind", "searches for"),
+    number("trials", "trials a kernel", "d"),
     number("searches", "searches", "d"),
     number("saved_trials", "trials saved", ".0%"),
     number("saved_time", "time saved", ".0%"),

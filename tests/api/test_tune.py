@@ -55,6 +55,17 @@ def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Pat
     assert advice(ChosenModel(SimpleNamespace(), "mine", ""), row) == []  # type: ignore[arg-type]
 
 
+def test_a_model_of_another_part_of_this_machine_is_told_apart() -> None:
+    part, whole = (str(identify(**limits)["device_id"]) for limits in ({"isa": "sse4.2", "threads": 1}, {}))
+    model = ChosenModel(SimpleNamespace(), "mine", "", (part,))  # type: ignore[arg-type]
+
+    told = " ".join(advice(model, identify()))
+
+    assert f"mine is a model for {part}, a part of this machine, and this search is for {whole}" in told
+    assert f"`--device {part}`" in told
+    assert "No model here" not in told
+
+
 @pytest.mark.parametrize(
     ("row", "command"),
     [

@@ -87,6 +87,7 @@ def _fixed(share: float) -> StopRule:
 
 
 RULES: Mapping[str, tuple[Any, Mapping[str, Sequence[float]]]] = {
+    "default": (SmallGain, {}),
     "fixed share": (_fixed, {"share": (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)}),
     "gain": (
         lambda worth, record_gain: SmallGain(worth, GainEstimate(record_gain=record_gain)),
@@ -148,31 +149,33 @@ def choose(rows: Sequence[Row], rule: str) -> dict[str, float]:
 
 
 def summaries(rows: Sequence[Row]) -> Row:
-    """A row for each rule and kind of search; the options are chosen on all other subjects."""
-    subjects = list(dict.fromkeys(row["subject"] for row in rows))
+    """A row for each rule and kind of search; the options are chosen on all other subjects of the kind."""
     table: list[Row] = []
-    for rule in RULES:
+    chosen: dict[str, Any] = {}
+    kinds = sorted({kind_of(row) for row in rows})
+    for rule, kind in itertools.product(RULES, kinds):
+        alike = [row for row in rows if kind_of(row) == kind]
         of: dict[str, list[Row]] = {}
-        for subject in subjects:
-            others = [row for row in rows if row["subject"] != subject]
-            own = [row for row in rows if row["subject"] == subject]
+        for subject in dict.fromkeys(row["subject"] for row in alike):
+            others = [row for row in alike if row["subject"] != subject]
+            own = [row for row in alike if row["subject"] == subject]
             of[subject] = effects(own, rule, choose(others, rule))
-        for kind, names in _kinds(subjects).items():
-            parts = [each for name in names for each in of[name]]
-            if parts:
-                table.append({"rule": rule, "kind": kind, "searches": len(parts), **_means(parts, of, names)})
-    chosen = {rule: choose(rows, rule) for rule in RULES}
+        searches = sum(map(len, of.values()))
+        about = {"rule": rule, "kind": kind[0], "trials": kind[1], "searches": searches}
+        table.append({**about, **_means(of)})
+        chosen.setdefault(rule, {})[f"{kind[0]}, {kind[1]} trials"] = choose(alike, rule)
     return {"tolerated": TOLERATED, "chosen": chosen, "summary": table}
 
 
-def _kinds(subjects: Sequence[str]) -> dict[str, list[str]]:
-    networks = [name for name in subjects if name in NETWORKS]
-    return {"kernels": [name for name in subjects if name not in NETWORKS], "networks": networks}
+def kind_of(row: Row) -> tuple[str, int]:
+    """What was searched, and the trials of each kernel."""
+    return "networks" if row["subject"] in NETWORKS else "kernels", row["trials"]
 
 
-def _means(parts: Sequence[Row], of: Mapping[str, Sequence[Row]], names: Sequence[str]) -> Row:
+def _means(of: Mapping[str, Sequence[Row]]) -> Row:
+    parts = [each for own in of.values() for each in own]
     means = {name: statistics.fmean(row[name] for row in parts) for name in ("saved_trials", "saved_time", "saved_s")}
-    lost = [statistics.fmean(row["lost"] for row in of[name]) for name in names]
+    lost = [statistics.fmean(row["lost"] for row in own) for own in of.values()]
     error = statistics.stdev(lost) / math.sqrt(len(lost)) if len(lost) > 1 else None
     worst = max(row["lost"] for row in parts)
     return {**means, "lost": math.expm1(statistics.fmean(lost)), "lost_se": error, "worst": math.expm1(worst)}
@@ -180,6 +183,7 @@ def _means(parts: Sequence[Row], of: Mapping[str, Sequence[Row]], names: Sequenc
 
 COLUMNS = (
     *(TableColumn(name, name) for name in ("rule", "kind")),
+    number("trials", "trials", "d"),
     number("searches", "searches", "d"),
     number("saved_trials", "trials saved", ".0%"),
     number("saved_time", "time saved", ".0%"),

@@ -241,7 +241,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
 
     Says nothing for boards, which are probed on the board, and for a device that the model is for.
     """
-    from costhub.collector.device.local import local_limits
+    from costhub.collector.device.local import local_limits, local_names
     from costhub.hub.catalogue.devices import complete_device_row, knows_instructions
 
     device_id = str(measurer.device["device_id"])
@@ -256,7 +256,13 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
             f"{device_id} is not probed, so models that take the figures of a device get the average of others: run "
             f"`{' '.join(['costhub probe', *limits])}` (25 s) once."
         )
-    if not knows_instructions(model.devices, measurer.device):
+    parts = [name for name in model.devices if name in local_names()] if measurer.device["kind"] == "cpu" else []
+    if len(model.devices) == len(parts) == 1:
+        sentences.append(
+            f"{model.name} is a model for {parts[0]}, a part of this machine, and this search is for {device_id}: "
+            f"`--device {parts[0]}` tunes for the model's device, `--model auto` takes the best model for this one."
+        )
+    elif not knows_instructions(model.devices, measurer.device):
         sentences.append(
             f"No model here has learned from {device_id} or its instruction set: "
             f"`costhub adapt auto --device {device_id} --out my-model/` makes one from measurements, and "

@@ -97,9 +97,10 @@ class AdaptedModel:
             f"{plain_table(asked, shares)}",
         ]
         if done.chosen == ADAPTED and not totals and not _is_ahead(done):
+            tested = "it ranked the last batch no better than its source" if len(asked) > 1 else "no batch tested it"
             parts.append(
-                "The adapted model was written, but it ranked the last batch no better than its source: nothing shows "
-                "that it is better. From 256 trials on, an eighth is held out to evaluate it."
+                f"The adapted model was written, but {tested}: nothing shows that it is better. From 256 trials on, an "
+                "eighth is held out to evaluate it."
             )
         if done.chosen != ADAPTED:
             parts.append(f"Transfer by {done.method} made the model worse, so the {done.chosen} model was written.")
@@ -221,8 +222,8 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 @click.option(
     "--stop",
     type=ADAPT_STOP,
-    help=f"When measuring ends before all trials are spent, by default {DEFAULT_STOP}: where new batches teach the model "
-    "nothing more (gain) or its accuracy no longer varies (variation), or never.",
+    help=f"When measuring ends before all trials are spent, by default {DEFAULT_STOP}: where new batches teach the "
+    "model nothing more (gain) or its accuracy no longer varies (variation), or never.",
 )
 @click.option(
     "--split",
@@ -386,11 +387,12 @@ def _source(
     models = {each: load_model(pull_resolved(found))[0].bind(row) for each, found in candidates.items()}
     chosen, reason = listed[0].entry.name, listed[0].reason
     if named is None:
+        probed = min(PROBED_PROGRAMS, programs(models[chosen].feature_spec).measured().n)
         best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)
         chosen = best.name
         second = f"; next is {others[0].name} with {others[0].pairwise:.3f}" if others else ""
         reason = (
-            f"Of {len(models)} models, it ranks {PROBED_PROGRAMS} programs measured here best: "
+            f"Of {len(models)} models, it ranks {probed} programs measured here best: "
             f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)

@@ -68,7 +68,7 @@ class LearningCurve:
         )
 
     def _new(self, programs: Programs) -> IntArray:
-        """The places of the programs that the last test had not seen; each workload's come in the order of measuring."""
+        """The places of the programs that the last test had not seen: those of a workload come in order."""
         new: list[int] = []
         for number in np.unique(programs.workload).tolist():
             name, places = programs.workload_ids[number], np.flatnonzero(programs.workload == number)
