@@ -42,8 +42,8 @@ SEARCHED = (
 
 
 def stopping_table(result: Result) -> str:
-    """Every rule over all pairs of devices, and the default one on each pair."""
-    rows = [row for row in result["rows"] if row["pair"] == "all" or row["rule"] == "gain"]
+    """Every rule over all pairs of devices, and the shipped one on each pair."""
+    rows = [row for row in result["rows"] if row["pair"] == "all" or row["rule"] == "default"]
     named = [{**row, "rule": RULES[row["rule"]], "pair": row["pair"].replace("all", "all of them")} for row in rows]
     return markdown_table(sorted(named, key=lambda row: row["pair"] != "all of them"), ADAPTED)
 

@@ -31,6 +31,7 @@ class FixedShare:
 
 
 RULES: Mapping[str, tuple[Callable[..., TransferStop], Mapping[str, Sequence[Any]]]] = {
+    "default": (NoMoreGain, {}),
     "fixed share": (FixedShare, {"trials": (32, 64, 96, 128, 160, 192, 256, 320, 384, 448)}),
     "gain": (NoMoreGain, {"workloads": (4, 8, 12, 16, 24), "worth": (-0.005, 0.0, 0.001, 0.002, 0.003, 0.005, 0.01)}),
     "variation": (SteadyAccuracy, {"window": (2, 3, 4), "threshold": (0.01, 0.02, 0.03, 0.05, 0.08, 0.12)}),

@@ -295,9 +295,9 @@ class SteadyAccuracy:
         (None, 'The share of correctly ordered pairs varied by 0.6 % over the last 2 batches (less than 5.0 %).')
     """
 
-    window: int = 3
+    window: int = 4
     """Batches over which the coefficient is taken."""
-    threshold: float = 0.03
+    threshold: float = 0.12
 
     def reason_to_stop(self, verdicts: Sequence[BatchVerdict]) -> str | None:
         """See `TransferStop`."""

@@ -204,8 +204,8 @@ def score_line(batches: Sequence[TrialBatch]) -> ScoreLine | None:
     Example:
         >>> scores = np.array([-0.2, -0.4, -0.6])
         >>> line = score_line([TrialBatch(np.exp(-scores), scores / 2)])
-        >>> round(line.slope, 6), round(line.log_speed(0.0), 6)
-        (2.0, 0.0)
+        >>> round(line.slope, 6), round(line.log_speed(-0.1), 6)
+        (2.0, -0.2)
     """
     ran = np.concatenate([batch.is_ok for batch in batches])
     if ran.sum() < _MIN_PROGRAMS:

@@ -100,12 +100,12 @@ class NoMoreGain:
         >>> learning = BatchVerdict(32, {}, "adapted", gains=(0.02, 0.01, 0.0, 0.03))
         >>> rule.reason_to_stop([learning])
         >>> rule.reason_to_stop([learning, BatchVerdict(64, {}, "adapted", gains=(0.01, -0.01, 0.0, 0.0))])
-        'Over the last 4 workloads, a batch changed the share of correctly ordered pairs by +0.0000 (less than 0.0050).'
+        'Over the last 4 workloads, a batch changed the share of correctly ordered pairs by +0.0000 (less than 0.0030).'
     """
 
-    workloads: int = 12
+    workloads: int = 8
     """How many of the last workloads are looked at; until there are so many, measuring continues."""
-    worth: float = 0.005
+    worth: float = 0.003
     """Share of the pairs that a batch must add."""
 
     def reason_to_stop(self, verdicts: Sequence[BatchVerdict]) -> str | None:
