@@ -160,7 +160,7 @@ def _replayed(counts: Mapping[str, Any]) -> str:
 
 
 def agreement_table(result: Result) -> str:
-    """One line for every two devices that share programs."""
+    """One line for every two devices that share programs, without parts of one chip."""
     columns = (
         TableColumn("measured", "latencies"),
         TableColumn("one", "device"),
@@ -170,7 +170,9 @@ def agreement_table(result: Result) -> str:
         number("pairwise", "pairs in the same order", ".3f"),
         number("top_1", "top-1 by the other's order", ".3f"),
     )
-    return markdown_table(result["rows"], columns)
+    parts = ("-1c", "-avx2", "-sse4.2")
+    rows = [row for row in result["rows"] if not any(part in row["one"] + row["other"] for part in parts)]
+    return markdown_table(rows, columns)
 
 
 def old_databases_table(result: Result) -> str:

@@ -21,7 +21,6 @@ from scripts.tables.reference import MISTAKE_TABLES, REFERENCE_TABLES
 from scripts.tables.release import RELEASE_TABLES, RELEASE_VIEWS
 from scripts.tables.search import SEARCH_TABLES, SEARCH_VIEWS, passes_table, picked_table, speed_table
 from scripts.tables.security import SECURITY_TABLES, SECURITY_VIEWS
-from scripts.tables.stopping import STOPPING_TABLES
 from scripts.tables.transfer import TRANSFER_TABLES
 
 Result = Mapping[str, Any]
@@ -78,7 +77,6 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **RELEASE_TABLES,
     **SEARCH_TABLES,
     **SECURITY_TABLES,
-    **STOPPING_TABLES,
     **TRANSFER_TABLES,
     "operators": operators_table,
     "picked": picked_table,

@@ -142,3 +142,50 @@ def controller_table(result: Mapping[str, Any]) -> str:
         f"{markdown_table(rows, columns)}"
         for pair, rows in pairs.items()
     )
+
+
+STOP_RULES = {
+    "fixed share": "a fixed number of trials",
+    "default": "`gain`, as it is shipped",
+    "gain": "`gain`, chosen",
+    "variation": "`variation` (Moses)",
+    "hindsight": "hindsight",
+}
+"""Rule in the results -> its name on the page."""
+ADAPTED = (
+    TableColumn("rule", "rule"),
+    TableColumn("pair", "from -> to"),
+    number("trials", "trials", ",.0f"),
+    number("saved", "saved", ".0%"),
+    number("pairwise_lost", "pairwise lost", "+.4f"),
+    number("pairwise_lost_se", "se", ".4f"),
+    number("top_1_lost", "top-1 lost", "+.3f"),
+    number("worst", "worst, pairwise", "+.3f"),
+    number("fixed_lost", "lost by as many trials for all", "+.4f"),
+)
+SEARCHED = (
+    TableColumn("rule", "rule"),
+    TableColumn("kind", "searches for"),
+    number("trials", "trials a kernel", "d"),
+    number("searches", "searches", "d"),
+    number("saved_trials", "trials saved", ".0%"),
+    number("saved_time", "time saved", ".0%"),
+    number("saved_s", "seconds saved, each", ",.0f"),
+    number("lost", "latency lost", ".2%"),
+    number("lost_se", "se", ".2%"),
+    number("worst", "worst search", ".1%"),
+)
+
+
+def stopping_table(result: Row) -> str:
+    """Every rule over all pairs of devices, and the shipped one on each pair."""
+    rows = [row for row in result["rows"] if row["pair"] == "all" or row["rule"] == "default"]
+    named = [
+        {**row, "rule": STOP_RULES[row["rule"]], "pair": row["pair"].replace("all", "all of them")} for row in rows
+    ]
+    return markdown_table(sorted(named, key=lambda row: row["pair"] != "all of them"), ADAPTED)
+
+
+def search_stopping_table(result: Row) -> str:
+    """Every rule on kernels and on networks."""
+    return markdown_table([{**row, "rule": STOP_RULES[row["rule"]]} for row in result["summary"]], SEARCHED)

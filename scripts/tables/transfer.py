@@ -9,7 +9,13 @@ from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
 from scripts.tables.gains import gain_with_error, geometric, mean_with_error, sooner
-from scripts.tables.strategies import controller_table, selection_table, strategies_table
+from scripts.tables.strategies import (
+    controller_table,
+    search_stopping_table,
+    selection_table,
+    stopping_table,
+    strategies_table,
+)
 
 METRIC = "pairwise"
 LIVE_BASE = "fine-tune"
@@ -267,6 +273,8 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "live_transfer_chip": live_transfer_table,
     "live_any_chip": live_transfer_table,
     "live_moses": live_transfer_table,
+    "search_stopping": search_stopping_table,
+    "stopping": stopping_table,
     "strategies": strategies_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -33,9 +33,7 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_with, own_copy
 from scripts.bench.common.remeasure import best_modules, remeasure
 from scripts.bench.common.rows import earlier_rows
-from scripts.bench.transfer.moses import NETWORK
-from scripts.bench.transfer.moses import SPEC as MOSES_SPEC
-from scripts.bench.transfer.tasks import SPEC, fitted, measured
+from scripts.bench.transfer.tasks import MOSES_NETWORK, MOSES_SPEC, SPEC, fitted, measured
 from scripts.tables.transfer import LIVE_BASE, live_summary, live_transfer_table
 
 WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "depthwise.28x256", "batch_matmul.12x128x128x64")
@@ -89,7 +87,7 @@ def network_of_moses(data: Path, source_device: str, seed: int) -> CostModel:
     """A network of the paper's form, on TVM's features, that has learned from the source; it knows no WORKLOADS."""
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
     programs = load_programs(data, device=source_device, spec=MOSES_SPEC)
-    model = new_model("mlp", feature_spec=MOSES_SPEC, options=NETWORK)
+    model = new_model("mlp", feature_spec=MOSES_SPEC, options=MOSES_NETWORK)
     model.fit(programs.of_workloads(set(programs.workload_ids) - tuned), None, seed=seed, progress=False)
     return model
 

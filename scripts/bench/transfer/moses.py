@@ -28,10 +28,9 @@ from costhub.transfer.methods.method import FineTune, Frozen, TransferMethod
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, folds
 from scripts.bench.common.rows import RowFile
-from scripts.tables.moses import BASE, moses_table, summaries
+from scripts.bench.transfer.tasks import MOSES_NETWORK, MOSES_SPEC
+from scripts.tables.gpus import MOSES_BASE, moses_summaries, moses_table
 
-SPEC = "per_store@1"
-NETWORK = {"form": "moses", "hidden": 512, "bins": 0, "objective": "rank"}
 PAIRS = {
     ("nvidia-k80", "nvidia-v100"): 64,
     ("nvidia-k80", "amd-mi50"): 64,
@@ -53,7 +52,7 @@ TRIAL_S = 0.55
 (docs/results/search_chip.jsonl). The logs of the GPUs do not hold theirs."""
 METHODS: dict[str, TransferMethod] = {
     "frozen": Frozen(),
-    BASE: FineTune(),
+    MOSES_BASE: FineTune(),
     "ticket": Lottery(),
     "ticket, adversary": MosesLottery(domain=DOMAIN),
     "ticket, threshold": MosesLottery(threshold=0.5),
@@ -77,11 +76,13 @@ def opened(source: str, target: str, trials: int, seed: int) -> Source:
     """Trains the source; holds out a quarter of the target's workloads, and draws some of them."""
     about = DataFolder.open(DATASETS / target).workloads(["workload_id", "name", "operator"]).to_pylist()
     out = folds(about, PARTS, seed)[0].test
-    theirs = load_programs(DATASETS / source, device=source, spec=SPEC, per_workload=EACH, seed=seed)
+    theirs = load_programs(DATASETS / source, device=source, spec=MOSES_SPEC, per_workload=EACH, seed=seed)
     learned = theirs.of_workloads(set(theirs.workload_ids) - out)
-    model = new_model("mlp", feature_spec=SPEC, options=NETWORK)
+    model = new_model("mlp", feature_spec=MOSES_SPEC, options=MOSES_NETWORK)
     model.fit(learned, None, seed=seed, progress=False)
-    held = load_programs(DATASETS / target, device=target, workloads=set(out), spec=SPEC, per_workload=POOL, seed=seed)
+    held = load_programs(
+        DATASETS / target, device=target, workloads=set(out), spec=MOSES_SPEC, per_workload=POOL, seed=seed
+    )
     pools = {name: held.of_workloads({name}).measured() for name in sorted(out)}
     large = [name for name, pool in pools.items() if pool.n >= trials * 3 // 2]
     drawn = np.random.default_rng(seed).permutation(len(large))[:WORKLOADS]
@@ -141,6 +142,6 @@ def main(seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> 
                 if quick and number + 1 >= 2 * len(METHODS):
                     break
             click.echo(f"{source} -> {target}, seed {seed}")
-    result = {"base": BASE, "trial_s": TRIAL_S, **summaries(list(kept), TRIAL_S)}
+    result = {"base": MOSES_BASE, "trial_s": TRIAL_S, **moses_summaries(list(kept), TRIAL_S)}
     click.echo(moses_table(result))
     machine.write_result(path, result)

@@ -107,7 +107,24 @@ def summaries(runs: Sequence[Row]) -> dict[str, Any]:
             own.append(line(rule, name, [(run, ended(run, make(**options))) for run in part], options))
         rows += [*own, whole(rule, own)]
     best = [line("hindsight", name, [(run, hindsight(run)) for run in part], {}) for name, part in pairs.items()]
-    return {"tolerated": TOLERATED, "chosen": chosen, "rows": [*rows, *best, whole("hindsight", best)]}
+    lines = [*rows, *best, whole("hindsight", best)]
+    return {"tolerated": TOLERATED, "chosen": chosen, "harm": harm(runs), "rows": lines}
+
+
+def harm(runs: Sequence[Row]) -> dict[str, float]:
+    """By how much the model after the first batch was at worst worse than the unchanged source."""
+    worst = {"alike": 0.0, "other kind": 0.0}
+    for run in runs:
+        kinds = {"cpu" if is_cpu(name) else "gpu" for name in run["pair"].split(" -> ")}
+        unchanged, after = (run["batches"][index]["pairwise"] for index in (0, 1))
+        key = "alike" if len(kinds) == 1 else "other kind"
+        worst[key] = max(worst[key], unchanged - after)
+    return worst
+
+
+def is_cpu(name: str) -> bool:
+    """Whether a device or model of the pairs is a CPU's."""
+    return any(word in name for word in ("epyc", "xeon", "cpu"))
 
 
 def hindsight(run: Row) -> int:

@@ -25,6 +25,9 @@ SPEC = "tiles@1"
 PARTS = 4
 """The target's workloads are dealt into so many parts; a seed holds one out."""
 MEMBERS = "gbt(objective=log) mlp"
+MOSES_SPEC = "per_store@1"
+MOSES_NETWORK = {"form": "moses", "hidden": 512, "bins": 0, "objective": "rank"}
+"""The network of Moses (Zhao et al., 2022, section 4) and the features that it reads, TVM's."""
 GPUS = ("nvidia-k80", "nvidia-v100", "amd-mi50", "nvidia-a100", "nvidia-h200")
 """Each is the only device of the embedded dataset of its name."""
 GPU_PROGRAMS = 128

@@ -140,7 +140,7 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
 
     Example:
         >>> [device["device_id"] for device in devices() if device["kind"] == "cuda"]
-        ['nvidia-a100', 'nvidia-h200', 'nvidia-k80', 'nvidia-v100']
+        ['any-gpu', 'nvidia-a100', 'nvidia-h200', 'nvidia-k80', 'nvidia-v100']
         >>> devices("h200")["models"][0]["name"]
         'costhub/nvidia-h200-blend'
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE, DecimalNumber
+from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE, DecimalNumber, WholeNumber
 from costhub.cli.shared.figures import described_figures, figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
@@ -106,7 +106,7 @@ def _described(arch: str | None) -> dict[str, list[OptionDescription]]:
 @click.option(
     "--programs-per-workload",
     "per_workload",
-    type=click.IntRange(min=2),
+    type=WholeNumber(min=2),
     metavar="N",
     is_eager=True,  # before --stream, which cannot be combined with it
     help="Learn from at most N programs of each workload and device, drawn at random; by default from all.",

@@ -152,7 +152,7 @@ def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
         >>> from costhub.hub.catalogue.hubs import embedded_root
         >>> found = site_contents([embedded_root()])
         >>> [model.name for model in found.site.models][-1], found.left_out
-        ('costhub/nvidia-h200-gbt', ())
+        ('costhub/nvidia-v100-blend', ())
     """
     models: dict[str, SiteModel] = {}
     datasets: dict[str, SiteDataset] = {}

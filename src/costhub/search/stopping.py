@@ -32,7 +32,7 @@ class SmallGain:
         (None, 'One more batch of every kernel is expected to save 1.0 % of the latency (less than 2.0 %).')
     """
 
-    worth: float = 0.0075
+    worth: float = 0.004
     """Share of the latency that one more batch of every task must be expected to save."""
     estimate: GainEstimate = field(default_factory=lambda: GainEstimate(record_gain=0.03))
     """Of one task."""

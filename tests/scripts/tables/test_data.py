@@ -81,9 +81,9 @@ def test_what_became_of_ansors_records_is_shown_by_operator_and_in_all() -> None
 
     shown = ansor_table({"rows": [conv | {"refused": 50, "workloads": 3, "peak_mib": 477}, pool], "rates": [rate]})
 
-    assert "| gpu | 3 | 1,050 | 800 | 10 | 50 | 477 |" in shown
-    assert "| gpu | conv2d_layer | 3 | 1,010 | 800 | 80.0% | 150 | 50 | 0 | 0 |" in shown
-    assert "| gpu | pool_layer | 0 | 40 | 0 | 0.0% | 0 | 0 | 40 | 0 |" in shown
+    assert "| gpu | 3 | 1,050 | 800 | 10 | 94.1% | 50 | 477 |" in shown
+    assert "| gpu | conv2d_layer | 3 | 1,010 | 800 | 80.0% | 94.1% | 150 | 50 | 0 | 0 |" in shown
+    assert "| gpu | pool_layer | 0 | 40 | 0 | 0.0% | - | 0 | 0 | 40 | 0 |" in shown
 
 
 def test_old_databases_are_listed_with_what_was_refused() -> None:
