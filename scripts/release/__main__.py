@@ -11,6 +11,7 @@ STEPS = {
     "check": "check",
     "reproduce": "reproduce",
     "walk": "walk_package",
+    "first-network": "first_network",
     "artefacts": "write_artefacts",
     "rewrite": "rewrite_shards",
     "lost-workloads": "lost_workloads",

@@ -70,7 +70,8 @@ def test_a_kernel_of_which_nothing_ran_is_tried_some_times() -> None:
 
     assert taken == 16  # nothing runs at all: no rule can say what the rest would bring
 
-    both = scheduler_of(SmallGain(patience=3), conv=1.0, relu=1.0)
+    rule = SmallGain(worth=0.05, estimate=GainEstimate(record_gain=0.0), patience=3)
+    both = scheduler_of(rule, conv=1.0, relu=1.0)
     both.add("relu", batch(waiting=-0.5))
     for _ in range(3):
         both.add("conv", TrialBatch(np.full(4, np.inf), SCORES, waiting=0.0))
