@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, stored_schema
@@ -93,3 +95,15 @@ def _write(folder: Path, table: str, rows: list[dict[str, object]]) -> None:
     whole = pa.Table.from_pylist(rows, schema=arrow_schema(table))
     with new_parquet(path, stored_schema(table)) as writer:
         writer.write_table(compact(whole) if table == "measurements" else whole, row_group_size=max(1, len(rows) // 4))
+
+
+def median_latencies(data: Path, devices: Sequence[str], workloads: Sequence[str] | None = None) -> pa.Table:
+    """One row per program that ran: its workload, its id and the median of its runs over all devices and attempts."""
+    where = pc.field("status") == "ok"
+    if workloads is not None:
+        where &= pc.field("workload_id").isin(workloads)
+    table = DataFolder.open(data).select_measurements(list(devices), ["workload_id", "program_id", "run_s"], where)
+    median = pa.array([float(np.median(runs)) for runs in table["run_s"].to_pylist()])
+    table = table.drop_columns("run_s").append_column("latency_s", median)
+    means = table.group_by(["workload_id", "program_id"]).aggregate([("latency_s", "mean")])
+    return means.rename_columns(["workload_id", "program_id", "latency_s"])

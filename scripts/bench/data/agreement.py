@@ -10,14 +10,13 @@ from typing import Any
 import click
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.models.evaluate import evaluate_scores
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import DATASETS
+from scripts.bench.common.data import DATASETS, median_latencies
 
 MEASURED_BY = {
     "native": ("amd-epyc-zen5", "amd-epyc-zen4", "intel-xeon-icelake", "nvidia-a100", "nvidia-h200"),
@@ -32,17 +31,6 @@ COLUMNS = (
     number("top_1", "top-1 by the other's order", ".3f"),
 )
 Row = dict[str, Any]
-
-
-def latencies(data: Path, device: str) -> pa.Table:
-    """One row per program that ran: its workload, its id and the median latency over its attempts."""
-    table = DataFolder.open(data).select_measurements(
-        [device], ["workload_id", "program_id", "run_s"], pc.field("status") == "ok"
-    )
-    median = pa.array([float(np.median(runs)) for runs in table["run_s"].to_pylist()])
-    table = table.drop_columns("run_s").append_column("latency_s", median)
-    means = table.group_by(["workload_id", "program_id"]).aggregate([("latency_s", "mean")])
-    return means.rename_columns(["workload_id", "program_id", "latency_s"])
 
 
 def agreement(one: pa.Table, other: pa.Table) -> Row | None:
@@ -86,7 +74,7 @@ def main(quick: bool, path: Path | None) -> None:
     for kind, names in MEASURED_BY.items():
         for name in names if kind == "transplanted" or not quick else ():
             for device in DataFolder.open(DATASETS / name).device_ids():
-                tables[device] = kind, latencies(DATASETS / name, device)
+                tables[device] = kind, median_latencies(DATASETS / name, [device])
     rows = list(rows_of(tables))
     click.echo(plain_table(rows, COLUMNS))
     machine.write_result(path, {"rows": rows})

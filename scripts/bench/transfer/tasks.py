@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
@@ -19,7 +17,7 @@ from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
 from costhub.transfer.guard import Guard
 from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD, round_robin
-from scripts.bench.common.data import DATASETS, folds
+from scripts.bench.common.data import DATASETS, folds, median_latencies
 
 SPEC = "tiles@1"
 PARTS = 4
@@ -81,7 +79,7 @@ class TransferPair:
         None if the devices share no programs.
         """
         held = [test.workload_ids[number] for number in np.unique(test.workload)]
-        here, there = (_latencies(place, held) for place in (self.target, self.source))
+        here, there = (median_latencies(place.data, place.devices, held) for place in (self.target, self.source))
         both = here.join(there, keys=["workload_id", "program_id"], join_type="inner", right_suffix="_source")
         if not both.num_rows:
             return None
@@ -94,18 +92,6 @@ class TransferPair:
             tuple(ids),
             both["latency_s"].to_numpy(),
         )
-
-
-def _latencies(place: Devices, workloads: Sequence[str]) -> pa.Table:
-    """One row per program: its workload, its id and the median of its runs over all devices and attempts."""
-    where = pc.field("workload_id").isin(workloads) & (pc.field("status") == "ok")
-    table = DataFolder.open(place.data).select_measurements(
-        list(place.devices), ["workload_id", "program_id", "run_s"], where
-    )
-    median = pa.array([float(np.median(runs)) for runs in table["run_s"].to_pylist()])
-    table = table.drop_columns("run_s").append_column("latency_s", median)
-    means = table.group_by(["workload_id", "program_id"]).aggregate([("latency_s", "mean")])
-    return means.rename_columns(["workload_id", "program_id", "latency_s"])
 
 
 def measured(pool: Programs, trials: int, seed: int, *, each: int = PER_WORKLOAD) -> Programs:
