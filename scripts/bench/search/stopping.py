@@ -32,6 +32,7 @@ from costhub.search.scheduler import GainEstimate, ScheduledTask, StopRule, Task
 from costhub.search.stopping import SmallGain
 from costhub.search.tune import tune_all
 from scripts.bench.common import machine, options
+from scripts.bench.common.grids import every_choice
 from scripts.bench.common.rows import RowFile
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 
@@ -127,9 +128,7 @@ def effect(row: Row, index: int) -> Row:
 
 def choices(rule: str) -> Iterator[dict[str, float]]:
     """Every choice of options of a rule."""
-    grid = RULES[rule][1]
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
+    return every_choice(RULES[rule][1])
 
 
 def effects(rows: Sequence[Row], rule: str, chosen: Mapping[str, float]) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from costhub.search.scheduler import (
     TrialBatch,
     best_after,
 )
+from scripts.bench.common.grids import every_choice
 from scripts.bench.transfer.search_traces import SearchTrace
 
 TOLERATED = 0.01
@@ -69,9 +69,7 @@ the threshold that a curve goes along."""
 
 def options_of(rule: str) -> Iterator[Options]:
     """Every choice of options."""
-    grid = RULES[rule][1]
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
+    return every_choice(RULES[rule][1])
 
 
 @dataclass(frozen=True)

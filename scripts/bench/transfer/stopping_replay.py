@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from costhub.papers.moses import SteadyAccuracy
 from costhub.transfer.stopping import BatchVerdict, NoMoreGain, TransferStop
+from scripts.bench.common.grids import every_choice
 from scripts.tables.transfer import METRICS
 
 TOLERATED = 0.003
@@ -63,9 +63,7 @@ def saved(run: Row, index: int) -> float:
 
 def choices(rule: str) -> Iterator[Options]:
     """Every choice of options of a rule."""
-    grid = RULES[rule][1]
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
+    return every_choice(RULES[rule][1])
 
 
 def by_pair(runs: Sequence[Row]) -> dict[str, list[Row]]:

@@ -284,8 +284,8 @@ class CoefficientOfVariation(TaskRule):
 class SteadyAccuracy:
     """The adaptive controller of Moses (section 3.5) for an adaptation: it ends where the outcome no longer varies.
 
-    The outcome is the share of pairs that the leading candidate ranks right in a batch that it has not seen, which
-    has the same scale for every model; the coefficient of variation sigma / mu is taken over the last batches.
+    The outcome is the share of pairs that the adapted model ranks right in a batch that it has not seen, which has the
+    same scale for every model; the coefficient of variation sigma / mu is taken over the last batches.
     scripts/bench/transfer/stopping.py chose the defaults.
 
     Example:
