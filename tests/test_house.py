@@ -181,7 +181,7 @@ def test_constraints_pin_exactly(name: str) -> None:
         assert [clause.operator for clause in pin.specifier] == ["=="], f"{pin} is not a pin"
 
 
-@pytest.mark.parametrize("extra", [None, "datasets", "dev", "docs"])
+@pytest.mark.parametrize("extra", [None, "datasets", "dev", "docs", "engines"])
 def test_constraints_satisfy_the_ranges(extra: str | None) -> None:
     name = "constraints-docs.txt" if extra == "docs" else "constraints.txt"
     for dep in declared(extra=extra):

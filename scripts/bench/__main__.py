@@ -41,6 +41,7 @@ BENCHMARKS = {
     "live-transfer": "transfer.live_transfer",
     "search": "search.search",
     "networks": "search.networks",
+    "engines": "engines.compare",
     "operators": "search.operators",
     "strategies": "search.strategies",
     "search-stopping": "search.stopping",

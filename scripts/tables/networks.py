@@ -1,9 +1,10 @@
-"""Tables of whole networks and single operators: untuned, tuned and run by torch."""
+"""Tables of whole networks and single operators: untuned, tuned, and run by torch and other engines."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
@@ -94,3 +95,137 @@ def _operator_line(workload: str, rows: Sequence[Mapping[str, Any]]) -> dict[str
         "ratio": statistics.median(ratios),
         "spread": f"{min(ratios):.2f} to {max(ratios):.2f}",
     }
+
+
+ENGINE_TITLES = {
+    "torch": "PyTorch",
+    "torch.compile": "`torch.compile`",
+    "onnxruntime": "ONNX Runtime",
+    "openvino-f32": "OpenVINO, float32",
+    "stock": "stock TVM",
+    "costhub": "costhub",
+    "openvino": "OpenVINO, its default",
+}
+"""Engine in the rows of the benchmark `engines` -> title, in the order of columns."""
+_FLOAT32 = "float32"
+
+
+def engines_table(result: Mapping[str, Any]) -> str:
+    """One line per network: the latency in each engine, and costhub's over the best one of float32.
+
+    Args:
+        result: `rows` of the benchmark `engines`. An engine that no row has gets no column, and one whose outputs
+            are wrong no latency.
+    """
+    rows = result["rows"]
+    engines = [engine for engine in ENGINE_TITLES if any(row["engine"] == engine for row in rows)]
+    if not engines:
+        return "Not measured yet."
+    lines: list[dict[str, Any]] = []
+    for network in dict.fromkeys(row["network"] for row in rows):
+        own = [row for row in rows if row["network"] == network]
+        best = best_of_float32(own)
+        line: dict[str, Any] = {"network": network}
+        for row in own:
+            if row.get("latency"):
+                text = f"{_milliseconds(row):,.2f}"
+                is_best = row["precision"] == _FLOAT32 and text == f"{best:,.2f}"
+                line[row["engine"]] = f"**{text}**" if is_best else text
+                if row["engine"] == "costhub":
+                    line["ratio"] = _milliseconds(row) / best
+        lines.append(line)
+    ratios = [line["ratio"] for line in lines if "ratio" in line]
+    if ratios:
+        lines.append({"network": "geometric mean", "ratio": geometric(ratios)})
+    columns = [TableColumn("network", "ms")]
+    columns += [TableColumn(engine, _engine_title(engine, rows), align="right") for engine in engines]
+    return markdown_table(lines, [*columns, number("ratio", "costhub / best of float32", ".2f")])
+
+
+def _milliseconds(row: Mapping[str, Any]) -> float:
+    return float(row["latency"]["median_us"]) / 1e3
+
+
+def _engine_title(engine: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """With the precision where it is not float32."""
+    kinds = {row["precision"] for row in rows if row["engine"] == engine} - {_FLOAT32}
+    return ENGINE_TITLES[engine] + (f" ({', '.join(sorted(kinds))})" if kinds else "")
+
+
+def best_of_float32(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The least latency, in ms, among the rows of one network that compute in float32; NaN where there is none.
+
+    Example:
+        >>> rows = [{"precision": "float32", "latency": {"median_us": us}} for us in (3000.0, 2000.0)]
+        >>> best_of_float32([*rows, {"precision": "bfloat16", "latency": {"median_us": 1.0}}])
+        2.0
+    """
+    times = [_milliseconds(row) for row in rows if row["precision"] == _FLOAT32 and row.get("latency")]
+    return min(times, default=math.nan)
+
+
+def engine_details_table(result: Mapping[str, Any]) -> str:
+    """One line per network and engine: precision, latency with its quartiles, error, and what the search took."""
+    lines = []
+    for row in result["rows"]:
+        best = best_of_float32([each for each in result["rows"] if each["network"] == row["network"]])
+        line = {**row, "engine": ENGINE_TITLES[row["engine"]], "note": (row["error"] or "").partition(":")[0] or None}
+        if row.get("latency"):
+            low, high = (row["latency"][key] / 1e3 for key in ("low_us", "high_us"))
+            line |= {
+                "ms": _milliseconds(row),
+                "spread": f"{low:,.2f} to {high:,.2f}",
+                "ratio": _milliseconds(row) / best,
+            }
+        if row.get("kernels"):
+            line["kernels"] = f"{row['kernels_tuned']} of {row['kernels']}"
+        lines.append(line)
+    columns = [
+        TableColumn("network", "network"),
+        TableColumn("engine", "engine"),
+        TableColumn("precision", "precision"),
+        number("ms", "median (ms)", ",.2f"),
+        TableColumn("spread", "middle half of the calls", align="right"),
+        number("ratio", "over the best of float32", ".2f"),
+        number("relative_error", "largest relative error", ".1e"),
+        TableColumn("kernels", "kernels tuned", align="right"),
+        number("trials", "trials for each kernel", "d"),
+        number("seconds", "search (s)", ",.0f"),
+        TableColumn("note", "what failed"),
+    ]
+    return markdown_table(lines, columns)
+
+
+def engine_profiles_table(result: Mapping[str, Any]) -> str:
+    """One line per network and engine: the ms of each kind of kernel, from the `profiles` of the benchmark."""
+    shown = [row for row in result["profiles"] if "kinds" in row]
+    if not shown:
+        return "Not measured yet."
+    kinds = [kind for kind in ENGINE_KINDS if any(kind in row["kinds"] for row in shown)]
+    lines = [
+        {
+            "network": row["network"],
+            "engine": ENGINE_TITLES[row["engine"]],
+            "whole": row["whole_us"] / 1e3,
+            **{kind: us / 1e3 for kind, us in row["kinds"].items()},
+        }
+        for row in shown
+    ]
+    columns = [TableColumn("network", "ms"), TableColumn("engine", "engine"), number("whole", "whole", ",.2f")]
+    return markdown_table(lines, [*columns, *(number(kind, kind, ",.2f") for kind in kinds)])
+
+
+ENGINE_KINDS = (
+    *("conv 3x3", "conv 1x1", "other conv", "depthwise conv", "matmul", "attention"),
+    *("norm, softmax, elementwise", "layout, copy", "runtime overhead"),
+)
+"""Kinds of kernels in the order of columns."""
+NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "engines": engines_table,
+    "engine_details": engine_details_table,
+    "engine_profiles": engine_profiles_table,
+    "networks_tuned": networks_table,
+    "operators": operators_table,
+}
+NETWORK_VIEWS = {"engine_details": "engines", "engine_profiles": "engines"}
+"""Views of one file, see `scripts.tables.results`."""

@@ -16,7 +16,7 @@ from scripts.tables.figures import fill_figures
 from scripts.tables.front import FRONT_TABLES
 from scripts.tables.gpus import GPU_TABLES
 from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
-from scripts.tables.networks import networks_table, operators_table
+from scripts.tables.networks import NETWORK_TABLES, NETWORK_VIEWS
 from scripts.tables.reference import MISTAKE_TABLES, REFERENCE_TABLES
 from scripts.tables.release import RELEASE_TABLES, RELEASE_VIEWS
 from scripts.tables.search import SEARCH_TABLES, SEARCH_VIEWS, passes_table, picked_table, speed_table
@@ -74,21 +74,27 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **GPU_TABLES,
     **MISTAKE_TABLES,
     **MODEL_TABLES,
+    **NETWORK_TABLES,
     **RELEASE_TABLES,
     **SEARCH_TABLES,
     **SECURITY_TABLES,
     **TRANSFER_TABLES,
-    "operators": operators_table,
     "picked": picked_table,
     "search_passes": passes_table,
     "speed": speed_table,
     "training": training_table,
-    "networks_tuned": networks_table,
 }
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
 have names of their own, see `VIEWS`."""
 
-VIEWS = {**BENCHMARK_VIEWS, **MODEL_VIEWS, **RELEASE_VIEWS, **SEARCH_VIEWS, **SECURITY_VIEWS}
+VIEWS = {
+    **BENCHMARK_VIEWS,
+    **MODEL_VIEWS,
+    **NETWORK_VIEWS,
+    **RELEASE_VIEWS,
+    **SEARCH_VIEWS,
+    **SECURITY_VIEWS,
+}
 
 _PLACE = re.compile(r"(<!-- results: (?P<name>[\w-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 

@@ -21,8 +21,12 @@ def run_module(module: str, *words: object, check: bool = True, **options: Any) 
         options: Of `subprocess.run`, such as ``stdout``.
     """
     command = [sys.executable, "-m", module, *map(str, words)]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(command, check=check, env={**os.environ, "PYTHONPATH": path}, text=True, **options)
+    return subprocess.run(command, check=check, env={**os.environ, **checkout_path()}, text=True, **options)
+
+
+def checkout_path() -> dict[str, str]:
+    """The variable by which new processes of Python find the scripts of this checkout, for their environments."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
 
 
 def result_of(module: str, *words: object, **options: Any) -> Any:

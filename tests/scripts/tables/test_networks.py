@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.tables.networks import networks_table, operators_table
+from scripts.tables.networks import (
+    engine_details_table,
+    engine_profiles_table,
+    engines_table,
+    networks_table,
+    operators_table,
+)
 
 
 def row(seed: int, tuned_us: float, **more: Any) -> dict[str, Any]:
@@ -53,3 +59,51 @@ def test_a_line_shows_medians_and_the_last_one_the_mean_of_the_ratios() -> None:
     assert "| a | 3 | 10.0 | 40.0 | 4.00 | 3.00 to 9.00 | 5 |" in lines
     assert "2.00" in lines[-1]
     assert lines[-1].startswith("| geometric mean |")
+
+
+def engine_row(engine: str, ms: float | None, *, network: str = "net", precision: str = "float32") -> dict[str, Any]:
+    latency = ms and {"median_us": ms * 1e3, "low_us": ms * 900, "high_us": ms * 1100}
+    about = {"network": network, "engine": engine, "precision": precision, "relative_error": 1e-6}
+    return {**about, "latency": latency, "error": None if ms else "The outputs are not torch's: by 1."}
+
+
+def test_the_best_of_float32_is_bold_and_costhub_compared_with_it() -> None:
+    rows = [engine_row("torch", 4.0), engine_row("costhub", 3.0), engine_row("openvino", 1.0, precision="bfloat16")]
+    rows += [engine_row("torch", 2.0, network="other"), engine_row("costhub", 4.0, network="other")]
+
+    head, _, *lines = engines_table({"rows": rows}).splitlines()
+
+    assert head == "| ms | PyTorch | costhub | OpenVINO, its default (bfloat16) | costhub / best of float32 |"
+    assert lines == [
+        "| net | 4.00 | **3.00** | 1.00 | 1.00 |",
+        "| other | **2.00** | 4.00 | - | 2.00 |",
+        "| geometric mean | - | - | - | 1.41 |",
+    ]
+
+
+def test_an_engine_that_computes_something_else_has_no_latency() -> None:
+    rows = [engine_row("torch", 4.0), engine_row("onnxruntime", None)]
+
+    assert engines_table({"rows": rows}).splitlines()[2] == "| net | **4.00** | - | - |"
+    assert engine_details_table({"rows": rows}).splitlines()[-1].endswith("| The outputs are not torch's |")
+
+
+def test_details_have_the_precision_and_the_ratio_to_the_best_of_float32() -> None:
+    rows = [engine_row("torch", 4.0), engine_row("openvino", 1.0, precision="bfloat16")]
+
+    *_, line = engine_details_table({"rows": rows}).splitlines()
+
+    assert line.startswith("| net | OpenVINO, its default | bfloat16 | 1.00 | 0.90 to 1.10 | 0.25 | 1.0e-06 |")
+
+
+def test_profiles_have_a_column_for_each_kind_that_occurs() -> None:
+    profile = {"network": "net", "engine": "torch", "whole_us": 3000.0, "kinds": {"matmul": 2500.0, "attention": 500.0}}
+
+    shown = engine_profiles_table({"profiles": [profile, {"network": "net", "engine": "costhub", "error": "died"}]})
+
+    assert shown.splitlines()[0] == "| ms | engine | whole | matmul | attention |"
+    assert shown.splitlines()[2:] == ["| net | PyTorch | 3.00 | 2.50 | 0.50 |"]
+
+
+def test_without_rows_of_engines_it_says_so() -> None:
+    assert engines_table({"rows": []}) == engine_profiles_table({"profiles": []}) == "Not measured yet."

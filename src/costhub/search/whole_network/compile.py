@@ -111,6 +111,8 @@ class CompiledNetwork:
     """Those of them that have a schedule of the database."""
     shared: int = 0
     """Those without one that run on all cores; the others are plain loops on one thread."""
+    names: tuple[str, ...] = ()
+    """Of the functions that have a schedule of the database."""
 
 
 def compile_network(
@@ -146,8 +148,9 @@ def compile_network(
         link(triple, objects, path, options)
 
     executable.export_library(os.fspath(library), fcompile=linked)  # TVM would call a C compiler
-    kernels = [f for f in mod.functions.values() if not isinstance(f, relax.Function)]
-    return CompiledNetwork(len(kernels), sum(SCHEDULED in (f.attrs or {}) for f in kernels), shared)
+    kernels = {var.name_hint: f for var, f in mod.functions.items() if not isinstance(f, relax.Function)}
+    scheduled = tuple(sorted(name for name, f in kernels.items() if SCHEDULED in (f.attrs or {})))
+    return CompiledNetwork(len(kernels), len(scheduled), shared, scheduled)
 
 
 def _with_schedules(mod: Any, target: Any, database: Path) -> Any:

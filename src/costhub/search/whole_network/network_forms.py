@@ -7,8 +7,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from costhub.collector.boards.session import blame, held, opened
 from costhub.collector.run.evaluator import to_device
@@ -43,9 +46,7 @@ def load_library(path: str, inputs: Arrays, cpus: tuple[int, ...]) -> Arrays:
     Raises:
         NetworkError: TVM fails.
     """
-    with _as_network_error():
-        _call[:] = [_library(path, inputs, cpus)]
-        return tuple(flatten_outputs(_call[0]()))
+    return hold_form(partial(_library, path, inputs, cpus))
 
 
 def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool) -> Arrays:
@@ -60,8 +61,28 @@ def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool) -> Ar
     Raises:
         NetworkError: torch fails.
     """
+    return hold_form(partial(_torch, network, inputs, threads, compiled))
+
+
+def hold_form(make: Callable[[], Callable[[], Any]]) -> Arrays:
+    """Makes a form the one that this process times from now on, and calls it once.
+
+    Args:
+        make: Loads the form; returns what calls it with its inputs.
+
+    Returns:
+        What the form computes.
+
+    Raises:
+        NetworkError: It cannot be loaded, or fails.
+
+    Example:
+        >>> import numpy as np
+        >>> hold_form(lambda: lambda: [np.zeros(2)])[0].shape, len(time_calls(0.0))
+        ((2,), 1)
+    """
     with _as_network_error():
-        _call[:] = [_torch(network, inputs, threads, compiled)]
+        _call[:] = [make()]
         return tuple(flatten_outputs(_call[0]()))
 
 
@@ -115,6 +136,8 @@ def _torch(name: str, inputs: tuple[Any, ...], threads: int, compiled: bool) -> 
 
 def flatten_outputs(found: Any) -> list[Any]:
     """The output arrays of a network, tuples and mappings in order, without None."""
+    if isinstance(found, np.ndarray):
+        return [found]
     if hasattr(found, "numpy"):
         return [found.numpy()]
     values = found.values() if isinstance(found, Mapping) else found

@@ -127,7 +127,7 @@ class NetworkTimer:
             MeasureError: It cannot be loaded, or fails.
         """
         load = partial(load_library, path, self.inputs, pick_cpus(self.threads))
-        return self._load(name, load, {**KEEP_FREED_MEMORY, **tvm_threads(self.threads)})
+        return self.load_form(name, load, tvm_threads(self.threads))
 
     def load_torch(self, name: str, network: str, *, compiled: bool = False) -> Arrays:
         """Adds the network as torch runs it; returns what it computes.
@@ -139,7 +139,7 @@ class NetworkTimer:
         threads = str(self.threads)
         # Otherwise Inductor compiles in its own processes, which stay.
         inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        return self._load(name, load, {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": threads, **inductor})
+        return self.load_form(name, load, {"OMP_NUM_THREADS": threads, **inductor})
 
     def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
         """Name -> latency, of all that were loaded; those that fail are left out.
@@ -160,9 +160,20 @@ class NetworkTimer:
         child.freeze()
         return run_s
 
-    def _load(self, name: str, load: Callable[[], Arrays], environment: dict[str, str]) -> Arrays:
+    def load_form(self, name: str, load: Callable[[], Arrays], environment: dict[str, str]) -> Arrays:
+        """Adds any other form; returns what it computes.
+
+        Args:
+            name: Of the form.
+            load: Loads it in the child by `costhub.search.whole_network.network_forms.hold_form`; it is pickled.
+            environment: Variables that its process gets.
+
+        Raises:
+            MeasureError: It cannot be loaded, or fails.
+        """
         # What it imports stays with it: the next form gets a new process.
         limits = Limits.for_network(timeout_s=LOAD_TIMEOUT_S)
+        environment = {**KEEP_FREED_MEMORY, **environment}
         child = self._held.enter_context(Child(environment=environment, limits=limits, is_shared=False))
         try:
             outputs = child.call(load, timeout_s=LOAD_TIMEOUT_S)

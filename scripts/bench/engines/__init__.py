@@ -1,0 +1,1 @@
+"""Whole networks beside the engines that users would take instead."""

@@ -1,0 +1,104 @@
+"""Provides export_network: a network in the files from which the engines load it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from costhub.errors import NetworkError, class_and_line
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import Limits
+from costhub.search.whole_network.network_forms import Arrays
+from scripts.bench.engines.networks import build_network
+
+_TIMEOUT_S = 1200.0
+ONNX_READERS = ("onnxruntime", "openvino")
+"""Packages of engines that load the ONNX file."""
+
+
+@dataclass(frozen=True)
+class ExportedNetwork:
+    """A network in files."""
+
+    name: str
+    folder: Path
+    inputs: Arrays
+    """An example of each, as NumPy arrays."""
+
+    @property
+    def program(self) -> Path:
+        """What ``torch.export.save`` wrote, for costhub and stock TVM."""
+        return self.folder / f"{self.name}.pt2"
+
+    @property
+    def weights(self) -> Path:
+        """For torch, which runs the network's own code."""
+        return self.folder / "weights.safetensors"
+
+    @property
+    def onnx(self) -> Path:
+        """What ``torch.onnx.export`` wrote; missing where no engine that reads it is installed."""
+        return self.folder / "network.onnx"
+
+
+def export_network(name: str, folder: Path) -> ExportedNetwork:
+    """Writes a network's files, in a child process that ends.
+
+    Args:
+        name: As for `build_network`.
+        folder: Where the files go; it is made.
+
+    Raises:
+        NetworkError: torch cannot export the network.
+    """
+    folder.mkdir(parents=True)
+    with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S), is_shared=False) as child:
+        try:
+            inputs = child.call(write_files, name, folder, timeout_s=_TIMEOUT_S)
+        except (NetworkError, ChildDied, ChildTimeout) as error:
+            raise NetworkError(f"The network {name} cannot be exported: {str(error).rstrip('.')}.") from error
+    return ExportedNetwork(name, folder, inputs)
+
+
+def write_files(name: str, folder: Path) -> Arrays:
+    """Writes the files of an `ExportedNetwork`, and returns its inputs; raises as `export_network`."""
+    import torch
+    from safetensors.torch import save_model
+
+    try:
+        network, inputs = build_network(name)
+        exported = ExportedNetwork(name, folder, tuple(each.numpy() for each in inputs))
+        save_model(network, str(exported.weights))
+        with torch.no_grad(), _quiet():
+            torch.export.save(torch.export.export(network, inputs), exported.program)
+            if any(find_spec(package) for package in ONNX_READERS):
+                _write_onnx(network, inputs, exported.onnx)
+    except Exception as error:
+        raise NetworkError(class_and_line(error)) from error
+    return exported.inputs
+
+
+def _write_onnx(network: Any, inputs: tuple[Any, ...], path: Path) -> None:
+    import torch
+
+    torch.onnx.export(network, inputs, str(path), dynamo=True, external_data=True, verbose=False)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter of torch prints, and warns of torchvision, which is not needed, and of torch itself."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

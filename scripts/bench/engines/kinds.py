@@ -1,0 +1,158 @@
+"""Provides kind_of and summarise: what the kernels of a profile do, and how long each kind takes."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any
+
+Shapes = tuple[tuple[int, ...], ...]
+
+CONV_3X3, CONV_1X1, CONV_OTHER, DEPTHWISE = "conv 3x3", "conv 1x1", "other conv", "depthwise conv"
+MATMUL, ATTENTION = "matmul", "attention"
+ELEMENTWISE = "norm, softmax, elementwise"
+LAYOUT = "layout, copy"
+OVERHEAD = "runtime overhead"
+"""Also what the whole network takes beyond the sum of its kernels."""
+KINDS = (CONV_3X3, CONV_1X1, CONV_OTHER, DEPTHWISE, MATMUL, ATTENTION, ELEMENTWISE, LAYOUT, OVERHEAD)
+"""In the order of tables."""
+LEAST_SHARE = 0.005
+"""Kernels that take less of the whole are in the sums of their kinds only."""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One call of a kernel, as an engine's profiler reports it."""
+
+    name: str
+    """The kernel, or the operator."""
+    shapes: Shapes
+    """Of its arguments, as far as they are known."""
+    us: float
+
+
+_CALLER = re.compile(
+    r"aten::(_?convolution|conv[123]d|linear|matmul|layer_norm|batch_norm|softmax|scaled_dot_product_attention|"
+    r"_batch_norm_impl_index|t|transpose|permute|view|_unsafe_view|reshape|flatten|unflatten|squeeze|unsqueeze|expand|"
+    r"as_strided|select|slice|narrow|split|chunk|empty|empty_like|empty_strided|resize_|contiguous|to|detach|"
+    r"resolve_conj|resolve_neg|result_type)"
+)
+"""Operators of torch that call others or make views: their own time is torch's."""
+_RUNTIME = re.compile(
+    r"vm\.|torch-compiled|torchdynamo|aotdispatcher|## call|inductor|proftest|\[memory\]", re.IGNORECASE
+)
+_CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
+_FUSED_ATTENTION = re.compile(r"attention|flash|mha\b", re.IGNORECASE)
+_MATMUL = re.compile(r"matmul|addmm|bmm|gemm|\bmm\b|dense|linear|fullyconnected|einsum", re.IGNORECASE)
+_MOVES = re.compile(
+    r"(aten|fused?|cpp|subgraph|node|to|input|output|reshape|transpose|permute|copy|clone|concat(enate)?|cat|stack|reorder|"
+    r"strided|slice|split|chunk|gather|elements|take|embedding|index|select|convert|cast|contiguous|squeeze|unsqueeze|"
+    r"expand|tile|broadcast|broadcast_to|pad|shape|identity|memcpy|layout|transform|view|unsafe|flatten|fill|full|"
+    r"constant|nchwc?|[\W_\d])+",
+    re.IGNORECASE,
+)
+
+
+def kind_of(name: str, shapes: Shapes) -> str:
+    """What a kernel does, from its name and the shapes of its arguments; one of `KINDS`.
+
+    A fused kernel is of the kind of its heaviest part: a convolution with an activation is a convolution.
+
+    Example:
+        >>> kind_of("fused_conv2d_add_relu", ((1, 64, 56, 56), (64, 64, 3, 3), (1, 64, 1, 1)))
+        'conv 3x3'
+        >>> kind_of("aten::bmm", ((12, 128, 64), (12, 64, 128))), kind_of("Gemm", ((128, 768), (768, 3072)))
+        ('attention', 'matmul')
+        >>> kind_of("fused_reshape_transpose", ()), kind_of("fused_add_layer_norm", ())
+        ('layout, copy', 'norm, softmax, elementwise')
+    """
+    if _RUNTIME.match(name) or _CALLER.fullmatch(name):
+        return OVERHEAD
+    if _CONVOLUTION.search(name):
+        return _kind_of_convolution(shapes)
+    if _FUSED_ATTENTION.search(name):
+        return ATTENTION
+    if _MATMUL.search(name):
+        return _kind_of_matmul(name, shapes)
+    return LAYOUT if _MOVES.fullmatch(name) else ELEMENTWISE
+
+
+def _kind_of_convolution(shapes: Shapes) -> str:
+    """By the weight: (outputs, inputs / groups, window); OpenVINO's grouped ones have the groups before that."""
+    weight = shapes[1] if len(shapes) > 1 else ()
+    if len(weight) not in (4, 5):
+        return CONV_OTHER
+    inputs, *window = weight[-3:]
+    if inputs == 1 and weight[0] > 1:
+        return DEPTHWISE
+    return CONV_3X3 if window == [3, 3] else CONV_1X1 if window == [1, 1] else CONV_OTHER
+
+
+def _kind_of_matmul(name: str, shapes: Shapes) -> str:
+    """Many products side by side, none of them with a matrix of weights, are attention's."""
+    batched = [shape for shape in shapes if len(shape) > 2 and prod(shape[:-2]) > 1]
+    has_weights = any(len(shape) == 2 for shape in shapes) or "fullyconnected" in name.lower()
+    return ATTENTION if len(batched) > 1 and not has_weights else MATMUL
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """A kernel in the profile of a network."""
+
+    name: str
+    kind: str
+    calls: int
+    """In one run of the network."""
+    us: float
+    """Of all its calls in one run."""
+    tuned: bool | None = None
+    """Whether it has a schedule of the database; None for engines without one."""
+
+
+def summarise(
+    runs: Sequence[Iterable[KernelCall]], whole_us: float, tuned: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """A profile as a row of results.
+
+    Args:
+        runs: The kernel calls of several runs of the network; a kernel counts with its median over the runs.
+        whole_us: What the network takes without a profiler, in us.
+        tuned: Names of the kernels that have a schedule.
+
+    Returns:
+        `whole_us`, `kinds` (kind -> us; they add up to `whole_us`, so `OVERHEAD` is below zero where the profiler costs
+        more than the runtime), and `kernels`, the slowest first.
+
+    Example:
+        >>> run = [KernelCall("Gemm", (), 6.0), KernelCall("Gemm", (), 2.0), KernelCall("Relu", (), 1.0)]
+        >>> found = summarise([run, run], 10.0)
+        >>> found["kinds"]
+        {'matmul': 8.0, 'norm, softmax, elementwise': 1.0, 'runtime overhead': 1.0}
+        >>> [(kernel["name"], kernel["calls"], kernel["us"]) for kernel in found["kernels"]]
+        [('Gemm', 2, 8.0), ('Relu', 1, 1.0)]
+    """
+    known = None if tuned is None else set(tuned)
+    per_run = [_by_kernel(run) for run in runs]
+    kernels = []
+    for name, kind in dict.fromkeys(key for run in per_run for key in run):
+        times = [run.get((name, kind), []) for run in per_run]
+        calls, us = round(statistics.median(map(len, times))), statistics.median(map(sum, times))
+        kernels.append(KernelTime(name, kind, calls, us, None if known is None else name in known))
+    kernels.sort(key=lambda kernel: -kernel.us)
+    sums = {kind: sum(kernel.us for kernel in kernels if kernel.kind == kind) for kind in KINDS}
+    sums[OVERHEAD] += whole_us - sum(sums.values())
+    return {
+        "whole_us": whole_us,
+        "kinds": {kind: us for kind, us in sums.items() if us},
+        "kernels": [asdict(kernel) for kernel in kernels if kernel.us >= LEAST_SHARE * whole_us],
+    }
+
+
+def _by_kernel(run: Iterable[KernelCall]) -> Mapping[tuple[str, str], list[float]]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for call in run:
+        found.setdefault((call.name, kind_of(call.name, call.shapes)), []).append(call.us)
+    return found

@@ -1,0 +1,173 @@
+"""Provides search_network and compile_tuned: a network's database, kept from run to run, and its library."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.device.identity import identify
+from costhub.collector.device.local import find_local, local_target
+from costhub.errors import NetworkError, class_and_line
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import Limits
+from costhub.progress import bar
+from costhub.search.whole_network.compile import CompiledNetwork
+from scripts.bench.common.fresh import result_of
+from scripts.bench.search.once import seconds_at
+
+ONCE = "scripts.bench.search.once"
+COURSE = "course.json"
+_COMPILE_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class NetworkCourse:
+    """What a search for the kernels of a network has done so far."""
+
+    trials: int
+    """For each kernel, those that were asked for when a search last came to its end; 0 before."""
+    kernels: int
+    """That are searched."""
+    seconds: float
+    """Of all its runs, those that were interrupted as well."""
+
+
+def read_course(folder: Path) -> NetworkCourse:
+    """The course of a search that the folder keeps; one without trials where it keeps none.
+
+    Example:
+        >>> read_course(Path("nowhere"))
+        NetworkCourse(trials=0, kernels=0, seconds=0.0)
+    """
+    path = folder / COURSE
+    return NetworkCourse(**json.loads(path.read_text())) if path.exists() else NetworkCourse(0, 0, 0.0)
+
+
+def search_network(program: Path, folder: Path, *, trials: int, threads: int, fast_math: bool) -> NetworkCourse:
+    """Searches as `costhub tune --stop never` does, with the model that it takes on this machine.
+
+    A search that was interrupted goes on, and so does one of fewer trials; nothing is done where a search of as many
+    has come to its end.
+
+    Args:
+        program: What ``torch.export.save`` wrote.
+        folder: Where the database is kept.
+        trials: For each kernel.
+        threads: Of the programs.
+        fast_math: Whether exp, tanh and erf are polynomials; one folder cannot have both.
+
+    Raises:
+        CosthubError: The network cannot be turned into workloads, or nothing can be measured.
+    """
+    before = read_course(folder)
+    if before.trials >= trials:
+        return before
+    from costhub import load_model
+    from costhub.api.subjects import network_jobs
+    from costhub.collector.measurer import local_measurer
+    from costhub.search.options import Search
+    from costhub.search.tune import tune_all
+
+    device = str(identify(threads=threads)["device_id"])
+    jobs = network_jobs([str(program)], json.dumps(local_target(threads=threads)), fast_math=fast_math)
+    total = trials * len(jobs)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        _noted(folder, before, trials, len(jobs)),
+        local_measurer(find_local([device])) as measurer,
+        bar(total, desc=program.stem, unit="trial") as shown,
+    ):
+        tune_all(
+            jobs,
+            Search(load_model("auto", device=identify(threads=threads))),
+            measurer,
+            out=folder,
+            trials=total,
+            on_trial=shown_in(shown),
+        )
+    return read_course(folder)
+
+
+def shown_in(progress: Any) -> Callable[[str, int, float | None], None]:
+    """Counts trials in a bar."""
+
+    def count(_: str, __: int, ___: float | None) -> None:
+        progress.update(1)
+
+    return count
+
+
+@contextmanager
+def _noted(folder: Path, before: NetworkCourse, trials: int, kernels: int) -> Iterator[None]:
+    """Notes the seconds of what is done in it, and the trials if it comes to its end."""
+    start, done = time.perf_counter(), before.trials
+    try:
+        yield
+        done = trials
+    finally:
+        course = NetworkCourse(done, kernels, before.seconds + time.perf_counter() - start)
+        (folder / COURSE).write_text(json.dumps(asdict(course)))
+
+
+def search_stock(program: Path, folder: Path, *, trials: int) -> NetworkCourse:
+    """Searches by stock MetaSchedule on all cores; an interrupted search begins anew, since TVM cannot go on.
+
+    Args:
+        program: As for `search_network`.
+        folder: As for `search_network`.
+        trials: As for `search_network`.
+    """
+    before = read_course(folder)
+    if before.trials >= trials:
+        return before
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    found = result_of(ONCE, "network", program, trials, 0, folder, 0)
+    seconds = seconds_at(found["rounds"], trials * found["tasks"])
+    course = NetworkCourse(trials, found["tasks"], seconds)
+    (folder / COURSE).write_text(json.dumps(asdict(course)))
+    return course
+
+
+def compile_tuned(program: Path, database: Path, library: Path, *, threads: int, fast_math: bool) -> CompiledNetwork:
+    """Compiles a network with the schedules of a database, in a child process.
+
+    Args:
+        program: As for `search_network`.
+        database: The folder of the search.
+        library: The file to write.
+        threads: As for `search_network`.
+        fast_math: As in the search.
+
+    Raises:
+        NetworkError: torch or TVM fails.
+    """
+    with Child(limits=Limits.for_network(timeout_s=_COMPILE_TIMEOUT_S), is_shared=False) as child:
+        work = partial(compile_here, program, database, library, threads=threads, fast_math=fast_math)
+        try:
+            return child.call(work, timeout_s=_COMPILE_TIMEOUT_S)
+        except (NetworkError, ChildDied, ChildTimeout) as error:
+            raise NetworkError(f"TVM cannot compile {program.stem} as a whole: {str(error).rstrip('.')}.") from error
+
+
+def compile_here(program: Path, database: Path, library: Path, *, threads: int, fast_math: bool) -> CompiledNetwork:
+    """What `compile_tuned` does in its child process."""
+    import tvm
+
+    from costhub.collector.workloads.network_source import read_network
+    from costhub.dataset.intrinsics import load_intrinsics
+    from costhub.search.whole_network.compile import compile_network
+
+    try:
+        target = tvm.target.Target(local_target(threads=threads))
+        load_intrinsics(str(target.kind.name))
+        return compile_network(read_network(str(program)), target, database, library, fast_math=fast_math)
+    except Exception as error:
+        raise NetworkError(class_and_line(error)) from error

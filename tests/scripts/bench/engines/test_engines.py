@@ -1,0 +1,121 @@
+"""Each engine loads a small network, computes what torch does, and says where its time goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from costhub.search.whole_network.network_timer import NetworkTimer
+from scripts.bench.__main__ import commands
+from scripts.bench.common.fresh import checkout_path
+from scripts.bench.engines.export import ExportedNetwork, export_network
+from scripts.bench.engines.forms import ENGINES, environment, load_engine, openvino_precision, relative_error
+from scripts.bench.engines.kinds import OVERHEAD
+from scripts.bench.engines.profiles import PROFILERS, in_child, profile_engine, profile_tuned
+from scripts.bench.engines.search import COURSE, NetworkCourse, compile_tuned, read_course, search_network
+
+THREADS = 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _path() -> Iterator[None]:
+    """Children import the scripts of this checkout."""
+    before = dict(os.environ)
+    os.environ |= checkout_path()
+    yield
+    os.environ.clear()
+    os.environ |= before
+
+
+@pytest.fixture(scope="module")
+def network(_path: None, tmp_path_factory: pytest.TempPathFactory) -> ExportedNetwork:
+    return export_network("bert_tiny", tmp_path_factory.mktemp("export") / "bert_tiny")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_an_engine_computes_what_torch_does(network: ExportedNetwork, engine: str) -> None:
+    if not ENGINES[engine].is_installed:
+        pytest.skip(f"{ENGINES[engine].package} is not installed")
+
+    with NetworkTimer(network.inputs, THREADS) as timer:
+        reference = timer.load_form("torch", partial(load_engine, "torch", network, THREADS), environment(THREADS))
+        found = timer.load_form("it", partial(load_engine, engine, network, THREADS), environment(THREADS))
+        assert set(timer.measure(rounds=1, seconds=0.0)) == {"torch", "it"}
+
+    assert relative_error(found, reference) < (1e-5 if ENGINES[engine].precision else 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_a_profile_names_the_dense_layers(network: ExportedNetwork, engine: str) -> None:
+    if not ENGINES[engine].is_installed:
+        pytest.skip(f"{ENGINES[engine].package} is not installed")
+
+    found = in_child(partial(profile_engine, engine, network, THREADS), THREADS)
+
+    assert sum(kernel["calls"] for kernel in found["kernels"] if kernel["kind"] == "matmul") >= 12
+    assert sum(found["kinds"].values()) == pytest.approx(found["whole_us"])
+
+
+@pytest.mark.slow
+def test_openvino_says_what_it_computes_in(network: ExportedNetwork) -> None:
+    pytest.importorskip("openvino")
+
+    assert openvino_precision(network, THREADS) in {"float32", "bfloat16", "float16"}
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_and_is_not_done_twice(network: ExportedNetwork, tmp_path: Path) -> None:
+    folder, library = tmp_path / "search", tmp_path / "tuned.so"
+    (folder).mkdir()
+    (folder / COURSE).write_text('{"trials": 0, "kernels": 1, "seconds": 1000.0}')  # of an interrupted run
+
+    course = search_network(network.program, folder, trials=1, threads=THREADS, fast_math=True)
+    records = (folder / "database_tuning_record.json").read_text()
+    again = search_network(network.program, folder, trials=1, threads=THREADS, fast_math=True)
+    compiled = compile_tuned(network.program, folder, library, threads=THREADS, fast_math=True)
+    found = in_child(partial(profile_tuned, str(library), network.inputs, THREADS, compiled.names), THREADS)
+
+    assert course.trials == 1
+    assert course.seconds > 1000.0
+    assert (again, (folder / "database_tuning_record.json").read_text()) == (course, records)
+    assert compiled.tuned == len(compiled.names) > 0
+    assert {kernel["tuned"] for kernel in found["kernels"] if kernel["kind"] == "matmul"} == {True}
+    assert found["kinds"][OVERHEAD] < found["whole_us"]
+
+
+def test_a_course_is_read_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / COURSE).write_text('{"trials": 8, "kernels": 3, "seconds": 2.5}')
+
+    assert read_course(tmp_path) == NetworkCourse(8, 3, 2.5)
+    assert read_course(tmp_path / "missing").trials == 0
+
+
+def test_every_engine_has_a_profiler() -> None:
+    assert set(PROFILERS) == set(ENGINES)
+
+
+def test_the_error_is_relative_to_each_output() -> None:
+    large, small = np.array([100.0, 1.0]), np.array([0.001])
+
+    assert relative_error([large, small * 1.5], [large, small]) == pytest.approx(0.5)
+    assert relative_error([np.ones(1)], [np.zeros(1)]) == float("inf")
+    assert relative_error([large], [large]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["--threads", "999"], "all cores"), (["--network", "resnet19"], "resnet18"), (["--engine", "tflite"], "torch")],
+)
+def test_wrong_options_are_refused_before_anything_runs(words: list[str], told: str) -> None:
+    done = CliRunner().invoke(commands, ["engines", *words])
+
+    assert done.exit_code in (1, 2)
+    assert told in done.output
