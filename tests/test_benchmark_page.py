@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,26 +17,41 @@ from scripts.tables.models import summaries
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/benchmark.md").read_text(encoding="utf-8")
-[SCRIPT] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SCRIPT, COMPARISON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+COSTHUB = Path(sys.executable).with_name("costhub")
+[COMMAND] = re.findall(r"^    costhub (train .*)$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.slow  # the features of a whole device
 def test_the_script_prints_the_figures_of_its_task_and_writes_a_line_of_them(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COSTHUB_CACHE": str(tmp_path)}
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
 
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-    assert done.returncode == 0, done.stderr
-    assert "40 workloads on amd-epyc-zen5-2c" in done.stdout
-    figures = dict(re.findall(r"^(\w+) +(0\.\d+) ±0\.\d+$", done.stdout, re.MULTILINE))
+    said = run("-c", f"{SCRIPT}\n{COMPARISON}")
+
+    assert "40 workloads on amd-epyc-zen5-2c" in said
+    figures = dict(re.findall(r"^(\w+) +(0\.\d+) ±0\.\d+$", said, re.MULTILINE))
     assert list(figures)[:3] == ["top_1", "top_5", "pairwise"]
     assert float(figures["top_1"]) > 0.6  # random order has 0.35
     (line,) = (tmp_path / "mine.jsonl").read_text(encoding="utf-8").splitlines()
     (summary,) = summaries([json.loads(line)])
     assert (summary["model"], summary["split"], summary["workloads"]) == ("my model", "workload-40-seed0", 40)
     assert f"{summary['top_1']:.3f}" == figures["top_1"]
+    # The command says the same of the same model, and the table begins with a mean over seeds near it.
+    [mean] = re.findall(r"^mean of 40 .*$", run(str(COSTHUB), *shlex.split(COMMAND)), re.MULTILINE)
+    assert mean.split()[-4:-1] == [figures[name] for name in ("top_1", "top_5", "pairwise")]
+    table = re.findall(r"^\| (\w+) \| (0\.\d+) \| (0\.\d+) \| ([+-]0\.\d+) ± 0\.\d+ \|$", said, re.MULTILINE)
+    assert [row[0] for row in table] == ["top_1", "top_5", "pairwise"]
+    for _, mine, base, difference in table:
+        assert abs(float(mine) - float(base) - float(difference)) < 0.0015
+    assert float(table[2][3]) > 0.05  # of the pairs, on these features
 
 
 def test_the_script_writes_lines_that_the_tables_read() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import costhub
 from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
 from costhub.cli.train import command
@@ -14,6 +15,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split, put_split, save_split
 from costhub.hub.install import install_model
 from costhub.hub.pull import pull
+from costhub.models.architectures import new_model
 from costhub.models.folder import load_model
 from costhub.models.networks.training_state import Checkpoint, TrainingState
 from costhub.models.train import STOP_SHARE
@@ -46,7 +48,7 @@ def test_training_writes_a_model_with_its_card_and_shows_the_figures(
     assert info.metrics == figures["totals"]
     shown = capsys.readouterr().out
     assert "mean of 2" in shown
-    assert f"Wrote {out}: {arch} for acme-one, from 48 programs of 4 workloads." in shown
+    assert f"Wrote {out}: {arch} for acme-one, from 48 programs of 4 workloads, 2 of which decided" in shown
 
 
 def test_a_trained_model_can_be_installed_and_pulled(data: Path, tmp_path: Path) -> None:
@@ -182,6 +184,30 @@ def test_all_workloads_can_be_learned_from_to_the_full_length(data: Path, tmp_pa
     assert sizes[0] != sizes[1]
     hashes = {load_model(tmp_path / name)[1].data_hash for name in ("stopped", "whole")}
     assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("stop_share", [0.0, STOP_SHARE])
+@pytest.mark.parametrize("arch", ["gbt", "blend", "mlp"])
+def test_the_command_and_python_train_the_same_model(
+    arch: str, stop_share: float, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = tuple(f"id-{name}" for name in WORKLOADS)
+    put_split(data, Split("mine", ids[:4], ids[4:], 0))
+    options = {"gbt": {"rounds": 60}, "blend": {"members": "gbt(rounds=60) mlp(epochs=2)"}, "mlp": {"epochs": 2}}[arch]
+    words = [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
+    words += ["--split", "mine", "--stop-share", str(stop_share), "--seed", "2"]
+    train, test = (costhub.load_programs(data, workloads=set(side), progress=False) for side in (ids[:4], ids[4:]))
+
+    assert run(["train", "--data", str(data), "--arch", arch, "--out", str(tmp_path / "model"), *words]) == 0
+    by_name = costhub.train(train, arch, valid=stop_share, seed=2, options=options, progress=False)
+    by_class = new_model(arch, feature_spec=train.spec, options=options)
+    by_class.fit(*(train.split_off(stop_share, seed=2)), seed=2, progress=False)
+
+    expected = load_model(tmp_path / "model")[0].predict(test.rows, test.counts).tolist()
+    assert by_name.predict(test.rows, test.counts).tolist() == expected
+    assert by_class.predict(test.rows, test.counts).tolist() == expected
+    said = capsys.readouterr().out
+    assert f"from 48 programs of 4 workloads{', 2 of which decided when to stop' if stop_share else ''}." in said
 
 
 def test_a_model_can_be_meant_for_another_device_than_those_it_learned_from(

@@ -32,7 +32,9 @@ COLUMNS = (
 )
 
 
-def sources_of(names: Sequence[str], devices: Sequence[str], also: Path | None) -> list[DeviceData]:
+def sources_of(
+    names: Sequence[str], devices: Sequence[str], also: Path | None, each: int | None = None
+) -> list[DeviceData]:
     """The devices of the data with these names, or those of them that are in `devices`.
 
     Raises:
@@ -50,7 +52,7 @@ def sources_of(names: Sequence[str], devices: Sequence[str], also: Path | None) 
             f"{', '.join(names)} has no measurements of {', '.join(sorted(missing)) or 'any device'}. "
             f"It has those of {', '.join(device for _, device in found) or 'none'}."
         )
-    return [DeviceData(folder, device, also) for folder, device in found if not devices or device in devices]
+    return [DeviceData(folder, device, also, each) for folder, device in found if not devices or device in devices]
 
 
 def plan(
@@ -109,6 +111,9 @@ def work(
 @click.option("--grid", type=click.Choice(sorted(GRIDS)), default="comparison", show_default=True)
 @click.option("--only", default="*", show_default=True, help="Pattern of model/objective/spec/variant.")
 @options.seeds(3)
+@click.option(
+    "--each", type=click.IntRange(min=2), help="Programs of each workload to learn from at most; all by default."
+)
 @click.option("--valid-share", default=0.0, show_default=True, help="Of the workloads, to stop training early.")
 @click.option("--budget", "budget_s", type=float, default=math.inf, help="Seconds after which no new row is begun.")
 @options.quick("One seed of a few models on one device.")
@@ -122,6 +127,7 @@ def main(
     grid: str,
     only: str,
     seeds: int,
+    each: int | None,
     valid_share: float,
     budget_s: float,
     quick: bool,
@@ -129,7 +135,7 @@ def main(
     path: Path | None,
 ) -> None:
     """Fits every model of a grid on the train side of every split and ranks the programs of the test side."""
-    sources = sources_of(names or (str(own_copy()),), devices, also)
+    sources = sources_of(names or (str(own_copy()),), devices, also, each)
     if quick:
         grid, seeds, sources = "quick", 1, sources[:1]
         splits = splits or tuple(sources[0].default_splits()[:1])

@@ -140,6 +140,7 @@ JOINT = [
 """One model of all devices of the folder, tested on each."""
 
 GRIDS = {
+    "recipes": [GridEntry(RANDOM, TILES), *BASIC[1:]],
     "comparison": COMPARISON,
     "ablations": ABLATIONS,
     "learning": LEARNING,

@@ -39,9 +39,15 @@ def key_of(source: DeviceData, part: SplitPart, entry: GridEntry, seed: int) -> 
         "model": entry.model,
         "objective": entry.objective,
         "spec": "" if entry.model in (RANDOM, CEILING) else entry.spec,
-        "variant": entry.variant,
+        "variant": _variant(source, entry),
         "also": source.also.name if source.also else "",
     }
+
+
+def _variant(source: DeviceData, entry: GridEntry) -> str:
+    """What sets a row apart: also that its model, if it learns at all, saw only some programs of each workload."""
+    capped = source.each is not None and entry.model not in (RANDOM, CEILING)
+    return ", ".join(filter(None, (entry.variant, f"{source.each} of each workload" if capped else "")))
 
 
 def run(

@@ -35,6 +35,8 @@ class DeviceData:
     device: str
     also: Path | None = None
     """Another data folder with one device, whose programs are learned from as well."""
+    each: int | None = None
+    """At most so many programs of each workload to learn from, the same for every seed; all by default."""
     _loaded: dict[tuple[str, bool, bool], tuple[Programs, Programs | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,11 +68,27 @@ class DeviceData:
 
     def sides(self, part: SplitPart, entry: GridEntry, seed: int) -> tuple[Programs, Programs]:
         """The programs to learn from and to test on; no tested workload is learned from, on any device."""
-        own, other = self.programs(entry)
+        own, other = self._some(entry, part) if self.each else self.programs(entry)
         train = thinned(own.of_workloads(set(part.train)), entry, seed)
         if other is not None:
             train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test)])
         return train, own.of_workloads(set(part.test)).measured()
+
+    def _some(self, entry: GridEntry, part: SplitPart) -> tuple[Programs, None]:
+        """Some programs of each workload to learn from, all of those to test on; no others are read."""
+        sides = ((part.train, self.each), (part.test, None))
+        loaded = [
+            load_programs(
+                self.data,
+                device=self.device,
+                workloads=set(side),
+                spec=entry.spec,
+                failures=entry.failures,
+                per_workload=most,
+            )
+            for side, most in sides
+        ]
+        return Programs.join(loaded), None
 
     def measured(self, part: SplitPart) -> MeasuredRepeats:
         """The measurements of the test side, without features."""

@@ -101,7 +101,7 @@ def _described(arch: str | None) -> dict[str, list[OptionDescription]]:
     show_default=True,
     type=DecimalNumber(0, 0.5),
     help="Share of the training workloads held out to decide when to stop; with 0, training "
-    "uses all of them and runs to its full length.",
+    "uses all of them and runs to its full length. --stream holds out a twentieth of the programs instead.",
 )
 @click.option(
     "--programs-per-workload",
@@ -157,12 +157,12 @@ def command(
         programs = read_programs(data, devices, spec, stream=stream, place=rank, per_workload=per_workload, seed=seed)
         split = _to_learn_on(devices, split_of(data, programs.workload_ids, chosen, seed))
         train = programs.of_workloads(set(split.train))
-        own, valid = training_share(train, rank, seed=seed)
+        own, valid = training_share(train, rank, stop_share=stop_share, seed=seed)
         with _resumable(partial):
             model = train_model(
                 own,
                 arch,
-                valid=stop_share if valid is None else valid,
+                valid=0 if valid is None else valid,
                 seed=seed,
                 devices=device_rows(data, devices),
                 options=options,
@@ -181,7 +181,7 @@ def command(
     )
     info = replace(info, data_credit=data_credit(data, devices), train_devices=devices if meant_for else ())
     _save(model, out, info, figures, partial)
-    _report(out, info, figures, as_json=as_json)
+    _report(out, info, figures, 0 if valid is None else len(set(valid.workload.tolist())), as_json=as_json)
 
 
 def _whole_stream(context: click.Context, stream: bool) -> bool:
@@ -256,16 +256,18 @@ def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> 
     return test.of_devices(on) if on else test
 
 
-def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json: bool) -> None:
-    """Prints where the model is, and how good it is."""
+def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, stopping: int, *, as_json: bool) -> None:
+    """Prints where the model is, how good it is, and how many workloads decided when to stop."""
     if as_json:
-        click.echo(json.dumps({"folder": str(out), "evaluation": figures}, indent=2))
+        said = {"folder": str(out), "evaluation": figures, "stopping_workloads": stopping}
+        click.echo(json.dumps(said, indent=2))
         return
     untested = "No workload could be held out for an evaluation, so the model has no figures."
     click.echo(f"{figures_table(figures) if figures else untested}\n")
     click.echo(
         f"Wrote {out}: {info.arch} for {info.device_id}, "
-        f"from {info.data_rows} programs of {len(info.train_workloads)} workloads."
+        f"from {info.data_rows} programs of {len(info.train_workloads)} workloads"
+        + (f", {stopping} of which decided when to stop." if stopping else ".")
     )
 
 

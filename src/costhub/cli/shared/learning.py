@@ -82,13 +82,16 @@ def read_programs(
 
 
 def training_share(
-    train: Programs | ProgramBlocks, place: tuple[int, int], *, seed: int
+    train: Programs | ProgramBlocks, place: tuple[int, int], *, stop_share: float, seed: int
 ) -> tuple[Programs | ProgramBlocks, Programs | None]:
-    """This process's share of the training programs, and for a stream those that decide when to stop."""
+    """This process's share of the training programs, and those that decide when to stop, of other workloads.
+
+    A stream holds out `VALID_SHARE` of its programs instead of `stop_share` of its workloads.
+    """
     from costhub.dataset.programs import Programs
 
     if isinstance(train, Programs):
-        return train, None
+        return train.split_off(stop_share, seed=seed)
     rest, valid = train.split_off(VALID_SHARE, seed=seed)
     return rest.share(*place), valid
 
