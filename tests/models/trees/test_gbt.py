@@ -73,6 +73,44 @@ def test_under_rank_all_pairs_pull_alike() -> None:
     np.testing.assert_allclose(found / found[0], [1, -1, 1 / 3, -1 / 3], rtol=1e-4)
 
 
+@pytest.mark.parametrize("sizes", [(8,), (2, 5, 40)])
+def test_the_trees_of_rank_follow_the_loss_of_autotvm_round_by_round(sizes: tuple[int, ...]) -> None:
+    """Each leaf is what the derivatives of eq. 2 ask for, by hand, at the scores that the trees before it gave.
+
+    At the first tree all scores are equal, so a loss that divides by their distance shows from the second on only.
+    """
+    n = sum(sizes)
+    rng = np.random.default_rng(0)
+    latency_s, ones = rng.uniform(1.0, 9.0, n), np.ones(n, np.int64)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    options = GbtOptions(
+        objective="rank", rounds=3, learning_rate=1.0, depth=8, min_child_weight=0.0, subsample=1.0, colsample=1.0
+    )
+    model = Gbt(feature_spec="demo@1", options=options)
+    rows = rng.permutation(n).astype(np.float32)[:, None]
+    programs = Programs(rows, ones, group, tuple(map(str, range(len(sizes)))), latency_s)
+    model.fit(programs, None, seed=0, progress=False)
+    assert model.booster is not None
+    matrix = model._matrix(programs)
+    leaves = model.booster.predict(matrix, pred_leaf=True)
+    after = [model.booster[: tree + 1].predict(matrix, output_margin=True) for tree in range(3)]
+
+    faster = (latency_s[:, None] < latency_s[None, :]) & (group[:, None] == group[None, :])
+    before = np.zeros(n)
+    for tree in range(3):
+        wrong = 1 / (1 + np.exp(before[:, None] - before[None, :]))  # of a pair whose first is the faster one
+        pull = np.where(faster, wrong, 0.0)
+        gradient = pull.T.sum(axis=1) - pull.sum(axis=1)
+        curved = np.where(faster, 2 * wrong * (1 - wrong), 0.0)  # XGBoost counts a pair's second derivative twice
+        curvature = curved.sum(axis=1) + curved.sum(axis=0)
+        for leaf in np.unique(leaves[:, tree]):
+            own = leaves[:, tree] == leaf
+            wanted = -gradient[own].sum() / (curvature[own].sum() + 1.0)
+            np.testing.assert_allclose((after[tree] - before)[own], wanted, rtol=1e-3, atol=1e-4)
+        before = after[tree].astype(np.float64)
+    assert len(np.unique(leaves[:, 1])) > 2
+
+
 def test_only_pairs_with_the_top_pull_where_the_top_is_asked_for() -> None:
     """Between equal scores the first program is the top one, and the fastest here: all others lose to it alike."""
     found = scores_after_one_tree("rank", pairs=1)
@@ -260,7 +298,7 @@ def test_a_folder_from_before_an_option_was_added_is_read(model: Gbt, unseen: Pr
 
     loaded.load_weights(tmp_path, json.loads(json.dumps(old)))
 
-    assert loaded.options == SMALL
+    assert loaded.options == replace(SMALL, pairs=32)  # what such a folder has learned with
 
 
 LOG = GbtOptions(objective="log", rounds=40, learning_rate=0.2)

@@ -45,11 +45,17 @@ CORRECTION: Mapping[str, Any] = {
 """Of the trees that `Gbt.correct` adds, which have a few hundred programs to learn from."""
 CORRECTION_ROUNDS = 60
 
+ALL_PAIRS, TOP_PAIRS = 100_000, 32
+"""Programs at the top of a group that are compared with the others: more than any group has, and the best ones."""
 _SLOWEST = 1e-3
-_CURVATURE = {"regression": 1.0, "log": 1.0, "rank": 0.1, "lambdarank": 0.02}
+_CURVATURE = {"regression": 1.0, "log": 1.0, "rank": 1.0, "lambdarank": 0.02}
 """About the second derivative of the objective by the score of one program, the unit in which XGBoost counts
-the weight of a leaf. XGBoost scales pairs down to the size of a group, and the change of gain is small: with
-the constants of regression an update by `lambdarank` with 48 programs grew no leaves at all."""
+the weight of a leaf. Under `rank` it is half the number of the other programs of a group while all score alike, and
+falls as they are told apart. Under `lambdarank` XGBoost scales pairs down to the size of a group, and the change of
+gain is small: with the constants of regression an update with 48 programs grew no leaves at all."""
+_AS_PUBLISHED = {"lambdarank_score_normalization": False, "lambdarank_normalization": False}
+"""By default XGBoost divides the pull of a pair by the distance of its scores, and that of a group by about its size
+(dmlc/xgboost, pull request 11272). Eq. 2 of AutoTVM does neither, and from the second tree on it makes other trees."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,9 @@ class GbtOptions:
     """Trees without a better validation score after which training ends."""
     update_rounds: int = 20
     """Trees that an update adds."""
-    pairs: int = added_option(32)
+    pairs: int = added_option(0, before=32)
     """Under `rank` and `lambdarank`, how many programs at the top of a group, as the trees score them so far,
-    are compared with all others of it."""
+    are compared with all others of it. 0 stands for all of them under `rank`, and for 32 under `lambdarank`."""
 
     def __post_init__(self) -> None:
         check_choice("objective", self.objective, tuple(OBJECTIVES))
@@ -90,7 +96,7 @@ class GbtOptions:
                 "colsample": (self.colsample, 0.01, 1.0),
                 "patience": (self.patience, 1, 10_000),
                 "update_rounds": (self.update_rounds, 1, 1_000),
-                "pairs": (self.pairs, 1, 100_000),
+                "pairs": (self.pairs, 0, ALL_PAIRS),
             }
         )
 
@@ -103,9 +109,10 @@ class GbtOptions:
         """The same as parameters of XGBoost."""
         ranking = {
             "lambdarank_pair_method": "topk",
-            "lambdarank_num_pair_per_sample": self.pairs,
+            "lambdarank_num_pair_per_sample": self.pairs or (ALL_PAIRS if self.objective == "rank" else TOP_PAIRS),
             # With exponential gain labels must be whole grades; throughput is a real number.
             "ndcg_exp_gain": False,
+            **(_AS_PUBLISHED if self.objective == "rank" else {}),
         }
         return {
             "objective": OBJECTIVES[self.objective],
