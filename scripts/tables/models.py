@@ -14,6 +14,8 @@ Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 
 
+OLD_VARIANTS = {"2 x 512 (Moses)": "hidden 512"}
+"""Variant in older results -> what it is: costhub's own network of that width, and not Moses'."""
 _PLACE = ("dataset", "device", "split")
 _KEYS = ("dataset", "device", "split", "also", "model", "objective", "spec", "variant")
 LITERATURE = {
@@ -85,7 +87,8 @@ def _of_whole_seeds(rows: Sequence[Row]) -> list[Row]:
 
 
 def _texts(row: Row, keys: Iterable[str]) -> tuple[str, ...]:
-    return tuple(str(row.get(key, "")) for key in keys)
+    texts = ((key, str(row.get(key, ""))) for key in keys)
+    return tuple(OLD_VARIANTS.get(text, text) if key == "variant" else text for key, text in texts)
 
 
 def _summary(rows: Sequence[Row]) -> dict[str, Any]:
@@ -186,7 +189,7 @@ def _short(row: Row) -> str:
 
 def _shown(row: Row) -> dict[str, Any]:
     more = f"with {row['also']}" if row["also"] else ""
-    model = " ".join(part for part in (row["model"], row["objective"], row["variant"], more) if part)
+    model = " ".join(part for part in (*_texts(row, ("model", "objective", "variant")), more) if part)
     return {
         **row,
         "name": model,
@@ -293,9 +296,11 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_overview": overview_table,
     "model_ablations": comparison_table,
     "model_transfer": comparison_table,
+    "model_configuration": comparison_table,
     "model_pairs": paired_table,
     "model_calibration": calibration_table,
     "model_search": curves_table,
+    "model_search_genetic": curves_table,
     "model_learning": curves_table,
     "model_unseen_device": unseen_device_table,
     "model_new_chip": unseen_device_table,

@@ -12,6 +12,7 @@ from scripts.bench.models.baselines import TensetMlp, TvmXgb
 
 STORE, RELATION, TILES = "per_store@1", "relation@1", "tiles@1"
 LOOPS, TOKENS = "loop_context@1", "trace_tokens@1"
+DECISIONS = "trace_decisions@1"
 ALL = f"{STORE}+{RELATION}+{TILES}"
 BLENDED = f"{TILES}+{TOKENS}"
 SPECS = (STORE, RELATION, TILES, ALL)
@@ -64,6 +65,8 @@ FIXED = [GridEntry(RANDOM), GridEntry(CEILING), GridEntry(CEILING, variant=TWO_P
 BASIC = [*FIXED, *(GridEntry(name) for name in BASELINES)]
 
 MEMBERS = "gbt(objective=log) mlp"
+MOSES = {"form": "moses", "hidden": 512, "bins": 0}
+"""Moses' network: two hidden layers of 512, without costhub's bins; it learns by the rank loss."""
 
 COMPARISON = [
     *BASIC,
@@ -74,7 +77,8 @@ COMPARISON = [
         for objective in ("regression", "rank", "lambdarank", "gap")
     ),
     *(GridEntry("mlp", spec, objective) for spec in (RELATION, ALL) for objective in ("rank", "gap")),
-    *(GridEntry("mlp", spec, "gap", {"hidden": 512}, "2 x 512 (Moses)") for spec in (STORE, TILES)),
+    *(GridEntry("mlp", spec, "gap", {"hidden": 512}, "hidden 512") for spec in (STORE, TILES)),
+    *(GridEntry("mlp", spec, "rank", MOSES, "2 x 512 as in Moses") for spec in (STORE, TILES)),
     *(GridEntry("treegru", LOOPS, objective) for objective in ("regression", "rank", "gap")),
     *(GridEntry("tokens", TOKENS, objective) for objective in ("regression", "rank", "gap")),
     *(GridEntry("ensemble", spec) for spec in (STORE, TILES)),
@@ -111,14 +115,24 @@ LEARNING = [
 ]
 """Quality against the number of programs of each workload, and against the number of workloads."""
 
+CONFIGURATION = [
+    FIXED[0],
+    *(
+        GridEntry(model, spec, objective)
+        for model, objective in (("gbt", "rank"), ("gbt", "log"), ("mlp", "gap"))
+        for spec in (DECISIONS, STORE, RELATION, TILES)
+    ),
+]
+"""The configuration space itself, the decisions of a trace, beside features of the program (AutoTVM, figure 9)."""
+
 TRANSFER = [
     *FIXED,
-    *(GridEntry("gbt", spec, objective) for objective in ("rank", "log") for spec in SPECS),
-    *(GridEntry("mlp", spec, "gap") for spec in SPECS),
+    *(GridEntry("gbt", spec, objective) for objective in ("rank", "log") for spec in (DECISIONS, *SPECS)),
+    *(GridEntry("mlp", spec, "gap") for spec in (DECISIONS, *SPECS)),
     GridEntry("treegru", LOOPS, "rank"),
     GridEntry("tokens", TOKENS, "rank"),
 ]
-"""Which features carry over from convolutions to other operators (AutoTVM, figure 9)."""
+"""Which features carry over from convolutions to other convolutions and operators (AutoTVM, figure 9)."""
 
 QUICK = [*BASIC, GridEntry("gbt", TILES, "log"), GridEntry("mlp", TILES, "gap", {"epochs": 10}, "10 epochs")]
 
@@ -145,6 +159,7 @@ GRIDS = {
     "ablations": ABLATIONS,
     "learning": LEARNING,
     "transfer": TRANSFER,
+    "configuration": CONFIGURATION,
     "best": BEST,
     "joint": JOINT,
     "quick": QUICK,

@@ -25,6 +25,12 @@ NOISE = RESULTS / "noise.json"
 """The results of the noise benchmark."""
 FIRST_SIX = tuple(f"resnet18.c{number}" for number in range(1, 7))
 """The convolutions that AutoTVM's figure 9 learns from."""
+FIGURE_9 = {
+    "c1-c6-to-c7": {"resnet18.c7"},
+    "c1-c6-to-c7-c12": {f"resnet18.c{number}" for number in range(7, 13)},
+    "c1-c6-to-matmul": set[str](),
+}
+"""Split -> the convolutions to test on; the last one tests on all matrix products."""
 
 
 @dataclass
@@ -103,11 +109,11 @@ class DeviceData:
         return next((row["median_gap"] for row in rows if row["device"] == self.device), None)
 
     def parts(self, names: Sequence[str], seed: int) -> Iterator[SplitPart]:
-        """The splits of these names; `fold-N` for N folds drawn with `seed`, and the two of figure 9."""
+        """The splits of these names; `fold-N` for N folds drawn with `seed`, and those of FIGURE_9."""
         for name in names:
             if re.fullmatch(r"fold-\d+", name):
                 yield from folds(self.about, int(name.removeprefix("fold-")), seed)
-            elif name in ("c1-c6-to-c7", "c1-c6-to-matmul"):
+            elif name in FIGURE_9:
                 yield self._figure_9(name)
             else:
                 split = load_split(self.data, name)
@@ -121,11 +127,11 @@ class DeviceData:
     def _figure_9(self, name: str) -> SplitPart:
         by_name = {row["name"]: row for row in self.about}
         train = {by_name[n]["workload_id"] for n in FIRST_SIX if n in by_name}
-        test = (
-            {by_name["resnet18.c7"]["workload_id"]}
-            if name.endswith("c7")
-            else {row["workload_id"] for row in self.about if row["operator"] == "matmul"}
-        )
+        test = {
+            row["workload_id"]
+            for row in self.about
+            if row["name"] in FIGURE_9[name] or (name.endswith("matmul") and row["operator"] == "matmul")
+        }
         return SplitPart(name, 0, frozenset(train), frozenset(test))
 
 

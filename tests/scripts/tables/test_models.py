@@ -52,6 +52,17 @@ def test_a_summary_has_the_spread_over_seeds_and_the_error_over_workloads() -> N
     assert (found["seeds"], found["workloads"]) == (2, 2)
 
 
+def test_a_network_that_older_results_call_moses_has_the_name_of_what_it_is() -> None:
+    old = row("mlp", 0, [0.5, 0.7], variant="2 x 512 (Moses)")
+
+    (line,) = summaries([old, row("mlp", 1, [0.5, 0.7], variant="hidden 512")])
+
+    assert (line["variant"], line["seeds"]) == ("hidden 512", 2)
+    shown = comparison_table({"summary": [{**line, "variant": "2 x 512 (Moses)"}]})
+    assert "hidden 512" in shown
+    assert "Moses" not in shown
+
+
 def test_folds_of_a_seed_are_put_together() -> None:
     folds = [row("gbt", 0, [0.4]), {**row("gbt", 0, [0.8]), "fold": 1, "workload_ids": ["v"]}]
 
