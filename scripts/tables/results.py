@@ -17,6 +17,9 @@ from scripts.tables.front import FRONT_TABLES
 from scripts.tables.gpus import GPU_TABLES
 from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
 from scripts.tables.networks import NETWORK_TABLES, NETWORK_VIEWS
+from scripts.tables.papers.autotvm import AUTOTVM_TABLES
+from scripts.tables.papers.composition import composition_table
+from scripts.tables.papers.queries import queries_table
 from scripts.tables.reference import MISTAKE_TABLES, REFERENCE_TABLES
 from scripts.tables.release import RELEASE_TABLES, RELEASE_VIEWS
 from scripts.tables.search import SEARCH_TABLES, SEARCH_VIEWS, passes_table, picked_table, speed_table
@@ -68,6 +71,7 @@ def todays_command(command: str) -> str:
 
 
 TABLES: dict[str, Callable[[Result], str]] = {
+    **AUTOTVM_TABLES,
     **BENCHMARK_TABLES,
     **COLLECTOR_TABLES,
     **DATA_TABLES,
@@ -79,7 +83,9 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **SEARCH_TABLES,
     **SECURITY_TABLES,
     **TRANSFER_TABLES,
+    "composition": composition_table,
     "picked": picked_table,
+    "queries": queries_table,
     "search_passes": passes_table,
     "speed": speed_table,
     "training": training_table,

@@ -268,6 +268,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "sources": sources_table,
     "mixture": mixture_table,
     "selection": selection_table,
+    "selection_from_nothing": selection_table,
     "controller": controller_table,
     "live_transfer": live_transfer_table,
     "live_transfer_chip": live_transfer_table,

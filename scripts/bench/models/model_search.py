@@ -1,4 +1,4 @@
-"""Trees or TreeGRU, rank or regression, and whether uncertainty helps: AutoTVM's figures 4, 5 and 7.
+"""Trees, TreeGRU or a genetic search, rank or regression, and whether uncertainty helps: AutoTVM's figures 4, 5, 7.
 
 Each question is a search over the measured programs of a workload, with a model that starts from nothing.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,20 @@ import numpy.typing as npt
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
-from costhub.dataset.programs import Programs
+from costhub.dataset.programs import IntArray, Programs
 from costhub.papers.autotvm_models import expected_improvement, upper_confidence_bound
+from costhub.search.knobs import Knobs
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
+from scripts.bench.common.pools import Propose, best_so_far, keep_order, knobs_of_workloads, search_pool
 from scripts.bench.common.rows import RowFile, mean_curves
+from scripts.bench.models.genetic import GeneticSearch
 from scripts.bench.models.grid import LOOPS, TILES, GridEntry
 from scripts.tables.plots import plot_curves
 
 Scores = npt.NDArray[np.float64]
+Pools = dict[str, list[Knobs]]
+"""Workload id -> the knobs of its programs."""
 KAPPA = 1.0
 """Standard deviations that the upper confidence bound adds."""
 _TREES = {"rounds": 100, "min_child_weight": 1.0}
@@ -34,6 +39,7 @@ _TREES = {"rounds": 100, "min_child_weight": 1.0}
 _ENSEMBLE = {"member": f"gbt({','.join(f'{name}={value}' for name, value in _TREES.items())})"}
 METHODS: dict[str, tuple[GridEntry | None, str]] = {
     "random": (None, "mean"),
+    "genetic": (None, "genetic"),
     "gbt rank": (GridEntry("gbt", TILES, "rank", _TREES), "mean"),
     "gbt regression": (GridEntry("gbt", TILES, "regression", _TREES), "mean"),
     "treegru rank": (GridEntry("treegru", LOOPS, "rank"), "mean"),
@@ -44,7 +50,7 @@ METHODS: dict[str, tuple[GridEntry | None, str]] = {
 }
 KEY = ("device", "workload", "method", "seed", "batch")
 FIGURES = {
-    "figure 4": ("random", "gbt rank", "treegru rank"),
+    "figure 4": ("random", "genetic", "gbt rank", "treegru rank"),
     "figure 5": ("gbt rank", "gbt regression", "treegru rank", "treegru regression"),
     "figure 7": ("random", "ensemble mean", "ensemble UCB", "ensemble EI"),
 }
@@ -74,39 +80,47 @@ PICKS: dict[str, Callable[[Any, Programs, float], Scores]] = {
 }
 
 
-def search(
-    pool: Programs, entry: GridEntry | None, *, batch: int, trials: int, seed: int, pick: str = "mean"
-) -> list[float]:
-    """Searches among the programs of one workload with a model that is refitted after each batch.
+def led_by(pool: Programs, entry: GridEntry, pick: str, seed: int) -> Propose:
+    """Proposes by a model that is fitted anew to all that was measured; at first, at random."""
+
+    def propose(chosen: IntArray, rest: IntArray) -> IntArray:
+        measured = pool.select(chosen)
+        if not measured.informative().any():
+            return rest
+        model = entry.make()
+        model.fit(measured, None, seed=seed, progress=False)
+        # Throughput is relative to the best measured so far, so that this best is 1.
+        score = PICKS[pick](model, pool.select(rest), 1.0)
+        best_first: IntArray = rest[np.argsort(-score, kind="stable")]
+        return best_first
+
+    return propose
+
+
+def search(pool: dict[str, Programs], knobs: Pools, method: str, *, batch: int, trials: int, seed: int) -> list[float]:
+    """Searches among the programs of one workload.
 
     Args:
-        pool: Measured programs of one workload on one device.
-        entry: The model; None picks at random.
+        pool: Measured programs of one workload on one device, under every feature spec.
+        knobs: Those of the programs, by workload; read by the genetic search only.
+        method: A key of METHODS.
         batch: Programs measured between two fits; the first batch is random.
         trials: Programs measured in all.
         seed: Of the first batch, of the fits and of random choice.
-        pick: A key of PICKS.
 
     Returns:
         For each batch the best throughput so far, 1 being the best of the pool.
     """
-    rng = np.random.default_rng(seed)
-    throughput = pool.throughput()
-    order = rng.permutation(pool.n)
-    chosen = order[:batch]
-    curve = [float(throughput[chosen].max())]
-    while len(chosen) < min(trials, pool.n):
-        rest = np.setdiff1d(order, chosen, assume_unique=True)  # in the order of `order`: ties stay random
-        measured = pool.select(chosen)
-        if entry is not None and measured.informative().any():
-            model = entry.make()
-            model.fit(measured, None, seed=seed, progress=False)
-            # Throughput is relative to the best measured so far, so that this best is 1.
-            score = PICKS[pick](model, pool.select(rest), 1.0)
-            rest = rest[np.argsort(-score, kind="stable")]
-        chosen = np.concatenate([chosen, rest[: min(batch, trials - len(chosen))]])
-        curve.append(float(throughput[chosen].max()))
-    return curve
+    entry, pick = METHODS[method]
+    own = pool[entry.spec if entry else TILES]
+    throughput = own.throughput()
+    if pick == "genetic":
+        name = own.workload_ids[own.workload[0]]
+        propose: Propose = GeneticSearch(knobs[name], throughput, batch=batch, seed=seed)
+    else:
+        propose = led_by(own, entry, pick, seed) if entry else keep_order
+    best = best_so_far(throughput, search_pool(throughput, propose, batch=batch, trials=trials, seed=seed))
+    return [float(best[min(end, len(best)) - 1]) for end in range(batch, trials + batch, batch)]
 
 
 def workloads_of(data: Path, device: str, specs: set[str], *, trials: int, count: int) -> list[dict[str, Programs]]:
@@ -127,25 +141,24 @@ def workloads_of(data: Path, device: str, specs: set[str], *, trials: int, count
 def work(
     device: str,
     pools: list[dict[str, Programs]],
+    knobs: Pools,
     kept: RowFile,
+    methods: Sequence[str],
     *,
-    only: str,
     batch: int,
     trials: int,
     seeds: int,
     ends: float,
 ) -> None:
     """Adds the missing searches of one device."""
-    for method, (entry, pick) in METHODS.items():
-        if not fnmatch.fnmatch(method, only):
-            continue
+    for method in methods:
         for pool, seed in ((p, s) for p in pools for s in range(seeds)):
-            own = pool[entry.spec if entry else TILES]
+            own = pool[TILES]
             key = (device, own.workload_ids[own.workload[0]][:12], method, seed, batch)
             if key in kept or time.monotonic() > ends:
                 continue
             at = time.perf_counter()
-            curve = search(own, entry, batch=batch, trials=trials, seed=seed, pick=pick)
+            curve = search(pool, knobs, method, batch=batch, trials=trials, seed=seed)
             figures = {"curve": curve, "last": curve[-1], "seconds": time.perf_counter() - at}
             counts = list(range(batch, trials + 1, batch))
             kept.add({**dict(zip(KEY, key, strict=True)), "trials": counts, **figures})
@@ -158,7 +171,7 @@ def work(
 @click.command()
 @options.data()
 @click.option("--device", "devices", multiple=True, help="All by default.")
-@click.option("--only", default="*", show_default=True, help="Pattern of methods.")
+@click.option("--only", multiple=True, default=("*",), show_default=True, help="Pattern of methods.")
 @click.option("--batch", default=8, show_default=True)
 @options.trials(64)
 @click.option("--workloads", default=24, show_default=True, help="With twice as many programs as trials.")
@@ -170,7 +183,7 @@ def work(
 def main(
     data: Path | None,
     devices: tuple[str, ...],
-    only: str,
+    only: tuple[str, ...],
     batch: int,
     trials: int,
     workloads: int,
@@ -187,11 +200,13 @@ def main(
     if quick:
         devices, workloads, seeds = devices[:1], 2, 1
     kept = RowFile(rows_path, KEY)
-    entries = [entry for name, (entry, _) in METHODS.items() if entry and fnmatch.fnmatch(name, only)]
-    specs = {entry.spec for entry in entries}
+    methods = [name for name in METHODS if any(fnmatch.fnmatch(name, pattern) for pattern in only)]
+    specs = {entry.spec for name in methods if (entry := METHODS[name][0])}
     for device in devices:
         pools = workloads_of(data, device, specs, trials=trials, count=workloads)
-        work(device, pools, kept, only=only, batch=batch, trials=trials, seeds=seeds, ends=ends)
+        names = {pool[TILES].workload_ids[pool[TILES].workload[0]] for pool in pools}
+        knobs = knobs_of_workloads(data, device, TILES, names) if "genetic" in methods else {}
+        work(device, pools, knobs, kept, methods, batch=batch, trials=trials, seeds=seeds, ends=ends)
     if path:
         report(kept.all, path, batch)
 
@@ -207,6 +222,6 @@ def report(rows: list[dict[str, Any]], path: Path, batch: int) -> None:
             device: [curve for curve in shown if curve["device"] == device]
             for device in dict.fromkeys(curve["device"] for curve in shown)
         }
-        if panels:
+        if any(len(curves) > 1 for curves in panels.values()):
             name = figure.replace(" ", "-")
             plot_curves(path.with_name(f"{path.stem}-{name}.png"), panels, x=axes["x"], y=axes["y"])

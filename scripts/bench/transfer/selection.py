@@ -1,7 +1,8 @@
 """Compares ways to choose what a search measures next: by score, also by diversity, or by cluster.
 
 Each way is a search over the measured programs of a workload, led by a model that has learned from other
-workloads, and from other devices if asked to, and that learns after each batch.
+workloads, and from other devices if asked to, and that learns after each batch. With `--from-nothing` it has
+learned from nothing before, as in ReLeASE.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import pyarrow as pa
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.blocks import open_devices
-from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modules_of
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import IntArray, Programs
 from costhub.models.architectures import new_model
@@ -33,11 +33,16 @@ from costhub.search.selection import Candidates, Ranked, Selection
 from costhub.transfer.methods.corrected import Corrected
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import folds, own_copy
+from scripts.bench.common.pools import knobs_by_key
 from scripts.bench.common.rows import Row, RowFile, mean_curves
 from scripts.bench.transfer.tasks import SPEC, Devices
 from scripts.tables.gains import mean_with_error
 from scripts.tables.plots import plot_curves
 
+NOTHING = "nothing"
+"""The source of models that learn from the searched workload alone."""
+TREES = {"objective": "log", "rounds": 100, "min_child_weight": 1.0}
+"""Of such a model."""
 FOLDS = 4
 """The model for a workload has learned from the workloads of the other folds."""
 RANKED = "ranked"
@@ -68,15 +73,15 @@ class MeasuredPool:
     workload_id: str
     programs: Programs
     knobs: list[Knobs]
-    source: CostModel
-    """A model that has seen neither the workload nor, where the devices differ, the device."""
+    source: CostModel | None
+    """A model that has seen neither the workload nor, where the devices differ, the device; None for no model."""
 
 
-def pools(source: Devices, target: Devices, *, programs: int, workloads: int) -> Iterator[MeasuredPool]:
+def pools(source: Devices | None, target: Devices, *, programs: int, workloads: int) -> Iterator[MeasuredPool]:
     """Workloads of the target with at least `programs` programs, evenly over their ids, with source models.
 
     Args:
-        source: The devices to learn from.
+        source: The devices to learn from; None for none.
         target: One device, perhaps among them.
         programs: The least number of different programs of a workload.
         workloads: The most workloads.
@@ -89,11 +94,14 @@ def pools(source: Devices, target: Devices, *, programs: int, workloads: int) ->
     for index, name in enumerate(own.workload_ids):
         places = np.flatnonzero(own.workload == index)
         if len(places) >= programs:
-            knobs = _knobs(target, measured.keys.take(pa.array(places)))
+            knobs = knobs_by_key(target.data, target.devices, measured.keys.take(pa.array(places)))
             first = np.unique([knobs.index(each) for each in knobs])
             if len(first) >= programs:
                 candidates[name] = own.select(places[first]), [knobs[place] for place in first]
     chosen = set(sorted(candidates)[:: max(1, len(candidates) // workloads)][:workloads])
+    if source is None:
+        yield from (MeasuredPool(name, *candidates[name], None) for name in sorted(chosen))
+        return
     learned_from = source.programs()
     about = DataFolder.open(target.data).workloads(["workload_id", "operator"]).to_pylist()
     for part in folds(about, FOLDS, 0):
@@ -104,16 +112,6 @@ def pools(source: Devices, target: Devices, *, programs: int, workloads: int) ->
             model.fit(learned_from.of_workloads(others), None, seed=0, progress=False)
             for name in tested:
                 yield MeasuredPool(name, *candidates[name], model)
-
-
-def _knobs(target: Devices, keys: pa.Array) -> list[Knobs]:
-    """The knobs of programs, by their keys, in order."""
-    folder = DataFolder.open(target.data)
-    program_keys = ProgramKeys(modules_of(folder))
-    traces: dict[bytes, str] = {}
-    for batch in folder.iter_measurements(list(target.devices), KEY_COLUMNS):
-        traces |= zip(program_keys.of(batch).to_pylist(), batch["trace"].to_pylist(), strict=True)
-    return [Knobs.read(traces[key]) for key in keys.to_pylist()]
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ def search(pool: MeasuredPool, selection: Selection, *, batch: int, trials: int,
     programs, knobs = pool.programs.select(order), [pool.knobs[place] for place in order]
     chosen, model, batches = np.zeros(0, np.int64), pool.source, 0
     while len(chosen) < min(trials, programs.n):
-        scores = model.predict(programs.rows, programs.counts)
+        scores = np.zeros(programs.n) if model is None else model.predict(programs.rows, programs.counts)
         picked = selection.choose(
             Candidates(scores, knobs, {knobs[place] for place in chosen}),
             min(batch, trials - len(chosen)),
@@ -155,8 +153,19 @@ def search(pool: MeasuredPool, selection: Selection, *, batch: int, trials: int,
         )
         chosen, batches = np.concatenate([chosen, picked]), batches + 1
         if selection is not METHODS["random"]:
-            model = Corrected().adapt(pool.source, programs.select(chosen), seed=seed)
+            model = learned(pool.source, programs.select(chosen), seed)
     return order[chosen], batches
+
+
+def learned(source: CostModel | None, measured: Programs, seed: int) -> CostModel | None:
+    """The model after these measurements; None while there is nothing to learn from."""
+    if source is not None:
+        return Corrected().adapt(source, measured, seed=seed)
+    if not measured.informative().any():
+        return None
+    model = new_model("gbt", feature_spec=SPEC, options=TREES)
+    model.fit(measured, None, seed=seed, progress=False)
+    return model
 
 
 def row_of(pool: MeasuredPool, method: str, *, batch: int, trials: int, seed: int) -> dict[str, Any]:
@@ -254,6 +263,7 @@ def report(rows: list[dict[str, Any]], path: Path) -> None:
 @click.option("--programs", default=150, show_default=True, help="The least of a workload.")
 @click.option("--workloads", default=24, show_default=True, help="The most of a pair.")
 @options.seeds(3)
+@click.option("--from-nothing", is_flag=True, help="No source: the model learns from the searched workload alone.")
 @options.quick("Two workloads, one seed, batches of 16.")
 @options.rows_file()
 @options.json_file("A picture goes beside it.")
@@ -265,6 +275,7 @@ def main(
     programs: int,
     workloads: int,
     seeds: int,
+    from_nothing: bool,
     quick: bool,
     rows_path: Path | None,
     path: Path | None,
@@ -279,14 +290,14 @@ def main(
     kept = RowFile(rows_path, KEY)
     for text in pairs:
         source, target = map(Devices.parse, text.split("="))
-        about = {"source": source.name, "target": target.name}
-        for pool in pools(source, target, programs=programs, workloads=workloads):
+        about = {"source": NOTHING if from_nothing else source.name, "target": target.name}
+        for pool in pools(None if from_nothing else source, target, programs=programs, workloads=workloads):
             name = pool.workload_id[:12]
             for seed, batch, method in ((s, b, m) for s in range(seeds) for b in batches for m in methods):
-                if (source.name, target.name, name, method, batch, seed) not in kept:
+                if (*about.values(), name, method, batch, seed) not in kept:
                     row = row_of(pool, method, batch=batch, trials=trials, seed=seed)
                     kept.add({**about, "workload": name, **row})
-            click.echo(f"{source.name} -> {target.name}: {name}, {pool.programs.n} programs")
+            click.echo(f"{about['source']} -> {target.name}: {name}, {pool.programs.n} programs")
     click.echo(plain_table(summaries(kept.all), COLUMNS))
     if path:
         report(kept.all, path)

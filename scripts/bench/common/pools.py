@@ -1,0 +1,89 @@
+"""Simulated searches: programs of a workload that were all measured before are chosen batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from costhub.dataset.blocks import open_devices
+from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modules_of
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.programs import IntArray
+from costhub.search.knobs import Knobs
+
+Throughput = npt.NDArray[np.float64]
+Propose = Callable[[IntArray, IntArray], IntArray]
+"""Called with the positions that were measured, in order, and with the others; returns the others, best first."""
+
+
+def keep_order(chosen: IntArray, rest: IntArray) -> IntArray:
+    """A `Propose` that measures what comes, which is random.
+
+    Example:
+        >>> keep_order(np.array([3]), np.array([2, 0, 1])).tolist()
+        [2, 0, 1]
+    """
+    return rest
+
+
+def search_pool(throughput: Throughput, propose: Propose, *, batch: int, trials: int, seed: int) -> IntArray:
+    """Measures the programs of a pool batch by batch.
+
+    Args:
+        throughput: (n,) of all programs of the pool.
+        propose: Orders what was not measured yet; it first sees it in a random order, which depends on the seed
+            alone, and nothing measured.
+        batch: Programs measured between two proposals.
+        trials: Programs measured in all.
+        seed: Of the random order.
+
+    Returns:
+        Positions in the order of measuring.
+
+    Example:
+        >>> best_first = lambda chosen, rest: np.sort(rest)[::-1]
+        >>> search_pool(np.arange(6.0), best_first, batch=2, trials=3, seed=0).tolist()
+        [5, 4, 3]
+    """
+    order = np.random.default_rng(seed).permutation(len(throughput))
+    chosen = np.zeros(0, np.int64)
+    while len(chosen) < min(trials, len(order)):
+        rest = np.setdiff1d(order, chosen, assume_unique=True)  # in the order of `order`: ties stay random
+        chosen = np.concatenate([chosen, propose(chosen, rest)[: min(batch, trials - len(chosen))]])
+    return chosen
+
+
+def best_so_far(throughput: Throughput, chosen: IntArray) -> Throughput:
+    """(trials,) the best of the first 1, 2, ... measured programs.
+
+    Example:
+        >>> best_so_far(np.array([0.5, 1.0, 0.2]), np.array([2, 0, 1])).tolist()
+        [0.2, 0.5, 1.0]
+    """
+    best: Throughput = np.maximum.accumulate(throughput[chosen])
+    return best
+
+
+def knobs_by_key(data: Path, devices: Sequence[str], keys: pa.Array) -> list[Knobs]:
+    """The knobs of programs, by their keys, in order."""
+    folder = DataFolder.open(data)
+    program_keys = ProgramKeys(modules_of(folder))
+    traces: dict[bytes, str] = {}
+    for part in folder.iter_measurements(list(devices), KEY_COLUMNS):
+        traces |= zip(program_keys.of(part).to_pylist(), part["trace"].to_pylist(), strict=True)
+    return [Knobs.read(traces[key]) for key in keys.to_pylist()]
+
+
+def knobs_of_workloads(data: Path, device: str, spec: str, workloads: set[str]) -> dict[str, list[Knobs]]:
+    """The knobs of the programs of some workloads, in the order in which `load_programs` gives the programs."""
+    (opened,) = open_devices(data, device, workloads, spec, failures=False)
+    block, _ = opened.with_features(progress=False)
+    knobs = knobs_by_key(data, [device], block.keys)
+    return {
+        name: [knobs[place] for place in np.flatnonzero(block.workload == number)]
+        for number, name in enumerate(block.workload_ids)
+    }

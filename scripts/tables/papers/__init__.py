@@ -1,0 +1,1 @@
+"""Tables of what papers showed and costhub repeats."""
