@@ -207,12 +207,14 @@ def engine_profiles_table(result: Mapping[str, Any]) -> str:
             "network": row["network"],
             "engine": ENGINE_TITLES[row["engine"]],
             "whole": row["whole_us"] / 1e3,
+            "unscheduled": row["unscheduled_us"] / 1e3 if row["unscheduled_us"] is not None else None,
             **{kind: us / 1e3 for kind, us in row["kinds"].items()},
         }
         for row in shown
     ]
     columns = [TableColumn("network", "ms"), TableColumn("engine", "engine"), number("whole", "whole", ",.2f")]
-    return markdown_table(lines, [*columns, *(number(kind, kind, ",.2f") for kind in kinds)])
+    columns += [number(kind, kind, ",.2f") for kind in kinds]
+    return markdown_table(lines, [*columns, number("unscheduled", "of these, kernels without a schedule", ",.2f")])
 
 
 ENGINE_KINDS = (

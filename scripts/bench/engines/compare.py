@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -166,17 +167,27 @@ def in_child_text(function: Any, threads: int) -> str:
 def compared(name: str, settings: Settings) -> NetworkRows:
     """The rows and profiles of one network."""
     with tempfile.TemporaryDirectory(prefix="costhub-engines-") as scratch:
+        say(f"{name}: exporting")
         network = export_network(name, Path(scratch, name))
         with NetworkTimer(network.inputs, settings.threads) as timer:
             found = NetworkRows(network, settings, timer)
+            say(f"{name}: loading it in {', '.join(settings.engines)}")
             found.add_engines()
+            say(f"{name}: searching and compiling")
             found.add_tuned(COSTHUB, settings.trials, fast_math=settings.fast_math)
             if settings.stock:
                 found.add_tuned(STOCK, settings.stock, fast_math=False)
+            say(f"{name}: timing")
             found.measure()
         if settings.profile:
+            say(f"{name}: profiling")
             found.add_profiles()
         return found
+
+
+def say(step: str) -> None:
+    """A step of a run that takes hours, with the time of day."""
+    click.echo(f"{time.strftime('%H:%M:%S')} {step}", err=True)
 
 
 def installed(names: tuple[str, ...]) -> Iterator[str]:
@@ -229,7 +240,11 @@ def main(networks: tuple[str, ...], quick: bool, searches: Path | None, path: Pa
     with tempfile.TemporaryDirectory(prefix="costhub-engines-") as scratch:
         settings = Settings(searches=(searches or Path(scratch, "searches")).resolve(), **given)
         for name in networks:
-            found = compared(name, settings)
+            try:
+                found = compared(name, settings)
+            except CosthubError as error:  # The other networks need not suffer.
+                say(f"{name} is left out. {error}")
+                continue
             result["rows"] += found.rows
             result["profiles"] += found.profiles
             machine.write_result(path, {"engine_versions": engine_versions(), **result})

@@ -124,7 +124,7 @@ def summarise(
 
     Returns:
         `whole_us`, `kinds` (kind -> us; they add up to `whole_us`, so `OVERHEAD` is below zero where the profiler costs
-        more than the runtime), and `kernels`, the slowest first.
+        more than the runtime), `unscheduled_us` (of kernels without a schedule), and `kernels`, the slowest first.
 
     Example:
         >>> run = [KernelCall("Gemm", (), 6.0), KernelCall("Gemm", (), 2.0), KernelCall("Relu", (), 1.0)]
@@ -144,9 +144,11 @@ def summarise(
     kernels.sort(key=lambda kernel: -kernel.us)
     sums = {kind: sum(kernel.us for kernel in kernels if kernel.kind == kind) for kind in KINDS}
     sums[OVERHEAD] += whole_us - sum(sums.values())
+    unscheduled = [kernel for kernel in kernels if kernel.tuned is False and kernel.kind != OVERHEAD]
     return {
         "whole_us": whole_us,
         "kinds": {kind: us for kind, us in sums.items() if us},
+        "unscheduled_us": None if known is None else sum(kernel.us for kernel in unscheduled),
         "kernels": [asdict(kernel) for kernel in kernels if kernel.us >= LEAST_SHARE * whole_us],
     }
 

@@ -97,12 +97,21 @@ def test_details_have_the_precision_and_the_ratio_to_the_best_of_float32() -> No
 
 
 def test_profiles_have_a_column_for_each_kind_that_occurs() -> None:
-    profile = {"network": "net", "engine": "torch", "whole_us": 3000.0, "kinds": {"matmul": 2500.0, "attention": 500.0}}
+    kinds = {"matmul": 2500.0, "attention": 500.0}
+    profile = {"network": "net", "engine": "torch", "whole_us": 3000.0, "kinds": kinds, "unscheduled_us": None}
+    tuned = {**profile, "engine": "costhub", "unscheduled_us": 250.0}
 
-    shown = engine_profiles_table({"profiles": [profile, {"network": "net", "engine": "costhub", "error": "died"}]})
+    shown = engine_profiles_table(
+        {"profiles": [profile, tuned, {"network": "net", "engine": "stock", "error": "died"}]}
+    )
 
-    assert shown.splitlines()[0] == "| ms | engine | whole | matmul | attention |"
-    assert shown.splitlines()[2:] == ["| net | PyTorch | 3.00 | 2.50 | 0.50 |"]
+    assert (
+        shown.splitlines()[0] == "| ms | engine | whole | matmul | attention | of these, kernels without a schedule |"
+    )
+    assert shown.splitlines()[2:] == [
+        "| net | PyTorch | 3.00 | 2.50 | 0.50 | - |",
+        "| net | costhub | 3.00 | 2.50 | 0.50 | 0.25 |",
+    ]
 
 
 def test_without_rows_of_engines_it_says_so() -> None:

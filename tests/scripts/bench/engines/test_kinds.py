@@ -64,9 +64,13 @@ def test_kernels_count_with_their_median_over_the_runs() -> None:
 def test_kernels_with_a_schedule_are_told_from_the_others() -> None:
     calls = [KernelCall("fused_matmul", (), 5.0), KernelCall("layer_norm", (), 4.0)]
 
-    told = {kernel["name"]: kernel["tuned"] for kernel in summarise([calls], 10.0, ["fused_matmul"])["kernels"]}
+    calls.append(KernelCall("vm.builtin.alloc_tensor", (), 1.0))
+    found = summarise([calls], 10.0, ["fused_matmul"])
+    told = {kernel["name"]: kernel["tuned"] for kernel in found["kernels"] if kernel["kind"] != OVERHEAD}
 
     assert told == {"fused_matmul": True, "layer_norm": False}
+    assert found["unscheduled_us"] == 4.0
+    assert summarise([calls], 10.0)["unscheduled_us"] is None
     assert {kernel["tuned"] for kernel in summarise([calls], 10.0)["kernels"]} == {None}
 
 
