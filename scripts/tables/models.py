@@ -44,6 +44,7 @@ _COMPARED = (
     number("kib", "size (KiB)", ",.0f"),
     number("seeds", "seeds", "d"),
 )
+_RATES = ("train_s", "predictions_per_s")
 TRAINING_COLUMNS = (
     TableColumn("stage", "stage"),
     number("programs", "programs", ",d"),
@@ -128,7 +129,9 @@ def comparison_table(result: Result) -> str:
         own = [row for row in summary if (row["dataset"], row["device"], row["split"]) == place]
         own.sort(key=lambda row: -row["top_1"])
         title = f"**{place[1]}**, split `{place[2]}`, {own[0]['workloads']} workloads"
-        parts.append(f"{title}\n\n{markdown_table([_shown(row) for row in own], _COMPARED)}")
+        # Rates that were taken beside other work are left out of the rows.
+        columns = [each for each in _COMPARED if each.key not in _RATES or any(row.get(each.key) for row in own)]
+        parts.append(f"{title}\n\n{markdown_table([_shown(row) for row in own], columns)}")
     return "\n\n".join(parts)
 
 

@@ -63,6 +63,16 @@ def test_a_network_that_older_results_call_moses_has_the_name_of_what_it_is() ->
     assert "Moses" not in shown
 
 
+def test_rates_that_no_row_has_get_no_column() -> None:
+    timed, untimed = row("gbt", 0, [0.5]), row("gbt", 0, [0.5], train_s=None, predictions_per_s=None)
+
+    assert "training (s)" in comparison_table({"rows": [timed]})
+    shown = comparison_table({"rows": [untimed]})
+    assert "training (s)" not in shown
+    assert "predictions / s" not in shown
+    assert "size (KiB)" in shown
+
+
 def test_folds_of_a_seed_are_put_together() -> None:
     folds = [row("gbt", 0, [0.4]), {**row("gbt", 0, [0.8]), "fold": 1, "workload_ids": ["v"]}]
 
