@@ -12,6 +12,7 @@ from costhub.versions import __version__
 if TYPE_CHECKING:
     from costhub.api.check import check
     from costhub.api.collect import CollectOptions, collect
+    from costhub.api.compile import CompileOptions, compile
     from costhub.api.data_tools import (
         export_metaschedule,
         import_ansor,
@@ -47,10 +48,12 @@ if TYPE_CHECKING:
 _LAZY = {
     "BoardsAt": "costhub.api.measuring:BoardsAt",
     "CollectOptions": "costhub.api.collect:CollectOptions",
+    "CompileOptions": "costhub.api.compile:CompileOptions",
     "TuneOptions": "costhub.api.tune:TuneOptions",
     "adapt": "costhub.api.learning:adapt",
     "check": "costhub.api.check:check",
     "collect": "costhub.api.collect:collect",
+    "compile": "costhub.api.compile:compile",
     "contribute": "costhub.hub.contribute:contribute",
     "devices": "costhub.api.devices:devices",
     "evaluate": "costhub.api.evaluation:evaluate",
@@ -81,12 +84,14 @@ _LAZY = {
 __all__ = [
     "BoardsAt",
     "CollectOptions",
+    "CompileOptions",
     "CosthubError",
     "TuneOptions",
     "__version__",
     "adapt",
     "check",
     "collect",
+    "compile",
     "contribute",
     "devices",
     "errors",

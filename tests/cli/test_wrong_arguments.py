@@ -41,6 +41,16 @@ adapt auto --out m --method nope
 adapt auto --out m --data nope
 adapt auto --out m --suite nope
 adapt auto --out m --split x
+compile --out t
+compile nope --out t
+compile softmax --out t --source nope
+compile softmax --out t --device nope
+compile softmax --out t --device nvidia-h200
+compile softmax --out t --device {}
+compile softmax --out t --without nope
+compile softmax --out t --data nope
+compile softmax --out t --model nope
+compile softmax --out t --pool 0
 tune --out t
 tune nope --out t
 tune softmax --out t --method nope

@@ -20,6 +20,7 @@ from costhub.versions import __version__
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Use": {
         "tune": ("costhub.cli.tune", "Search for fast kernels with a cost model."),
+        "compile": ("costhub.cli.compile", "Compile with known or predicted schedules, unmeasured."),
         "pull": ("costhub.cli.pull", "Fetch a cost model by the name of its device."),
         "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),
     },

@@ -67,7 +67,7 @@ class Knobs:
         first = list(instructions[: before_postproc(instructions)])
         decided = {place: _decision(value) for place, value in decision_pairs(decisions) if place >= 0}
         for place, instruction in enumerate(first):
-            first[place], size = _annotated(instruction)
+            first[place], size = without_size(instruction)
             if size is not None:
                 decided[place] = (size,)
         sketch = hashlib.sha256(json.dumps(first, separators=(",", ":")).encode()).hexdigest()
@@ -122,8 +122,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and abs(value) < _MAX_SIZE
 
 
-def _annotated(instruction: Any) -> tuple[Any, int | None]:
-    """The instruction without the size that it annotates, and that size.
+def without_size(instruction: Any) -> tuple[Any, int | None]:
+    """The instruction, in plain lists, without the size that it annotates, and that size; None for other instructions.
 
     TVM's MutateParallel decides by replacing the number in an annotation.
     """

@@ -186,6 +186,10 @@ def test_wrong_outputs_are_a_status_and_no_latency(
         idle = called(tmp_path / "idle.so", "")
         wrong = runner.run(idle, programs[0].arguments, check=True)
         assert (wrong.status, wrong.run_s) == ("wrong_output", ())
+        compared = runner.compare(artifacts[1], programs[0].arguments, programs[0].module_json)
+        assert (compared.status, compared.output_checked, compared.run_s) == ("ok", True, ())
+        differs = runner.compare(idle, programs[0].arguments, programs[0].module_json)
+        assert (differs.status, differs.output_checked) == ("wrong_output", False)
         assert "argument 2" in (wrong.error or "")
         assert runner.run(idle, programs[0].arguments).status == "ok", "unless nobody looks"
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from costhub.dataset.metaschedule.lines import (
     MOST_REFUSALS,
+    UNMEASURED_S,
     ImportReport,
     RefusedLine,
     database_file,
@@ -108,6 +109,11 @@ def test_a_record_has_what_the_line_says() -> None:
 @pytest.mark.parametrize("run_secs", [None, [1e10], [1e9], [1e-3, 1e10]])
 def test_a_failure_has_no_times(run_secs: Any) -> None:
     assert parse_record(line(run_secs)).run_s == ()
+
+
+def test_a_program_that_was_never_measured_is_no_measurement() -> None:
+    with pytest.raises(DataError, match="its program was never measured: `costhub compile` chose it"):
+        parse_record(line([UNMEASURED_S]))
 
 
 @pytest.mark.parametrize("run_secs", [[], [0], [-1.0], [1e-3, float("nan")], [float("inf")], [-(10**400)]])

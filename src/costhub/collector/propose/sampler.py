@@ -172,7 +172,7 @@ class Sampler:
         self._seen = set(seen)
         self._structures: set[int] = set()
         self._parents: dict[str, Any] = {}
-        self._context, sketches = _design_space(mod, target, find_space(space), seed)
+        self._context, sketches = open_design_space(mod, target, find_space(space), seed)
         self._design = DesignSpace(self._context, sketches)
 
     def propose(
@@ -302,7 +302,18 @@ class Sampler:
         )
 
 
-def _design_space(mod: Any, target: str, space: NamedSpace, seed: int) -> tuple[Any, list[Any]]:
+def open_design_space(mod: Any, target: str, space: NamedSpace, seed: int) -> tuple[Any, list[Any]]:
+    """The ``ms.TuneContext`` of a workload, and the sketches of its design space, each a ``Schedule``.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule``.
+        target: The TVM target, as JSON.
+        space: What makes the sketches.
+        seed: Of TVM's own draws.
+
+    Raises:
+        WorkloadError: TVM cannot build the design space for the workload, or the user's code for it fails.
+    """
     check_schedulable(mod)
     load_intrinsics(json.loads(target)["kind"])
     import tvm

@@ -220,6 +220,30 @@ class Runner:
         time_it = partial(time_program, artifact, self.device_kind, arguments, self.evaluator, *compared)
         return self._result(time_it, timeout_s or self.timeout_s)
 
+    def compare(
+        self, artifact: str, arguments: Arguments, module_json: str, *, timeout_s: float | None = None
+    ) -> RunResult:
+        """Runs the shared library `artifact` once and compares its outputs, without timing it; see `expected`.
+
+        Args:
+            artifact: The library.
+            arguments: (dtype, shape) of each.
+            module_json: The scheduled module, which says in what layout the program takes its weights.
+            timeout_s: Limit instead of the runner's.
+
+        Raises:
+            MeasureError: As `run`.
+        """
+        self._start()
+        default = self._expected
+        if default is not None and self._expected_pid != self._child.pid:
+            self._expect_again(default)
+        expected = default.args[0] if default is not None else None
+        return self._result(
+            partial(run_program, artifact, self.device_kind, arguments, expected, module_json),
+            timeout_s or self.timeout_s,
+        )
+
     def _expect_again(self, run_default: partial[RunResult]) -> None:
         """Gives a new process what the last one knew."""
         if self._result(run_default, EXPECTED_TIMEOUT_S).status != "ok":
@@ -318,6 +342,21 @@ def time_program(
         return take(module, device, on_device(arguments, device_kind, device), evaluator), is_compared
 
     return _result_of(timed)
+
+
+def run_program(
+    artifact: str, device_kind: str, arguments: Arguments, default: str | None, module_json: str
+) -> RunResult:
+    """Runs a shared library once; the arguments are those of `time_program`."""
+
+    def ran() -> tuple[tuple[float, ...], bool]:
+        module, device = _load(artifact, device_kind)
+        if default is not None and _compare(default, module, arguments, module_json, device):
+            return (), True
+        one_call(module, device, on_device(arguments, device_kind, device))
+        return (), False
+
+    return _result_of(ran)
 
 
 def run_default(artifact: str, device_kind: str, arguments: Arguments, reduction: int) -> RunResult:

@@ -31,6 +31,9 @@ MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
 FAILED_S = 1e9
 """MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
+UNMEASURED_S = 2e9
+"""What `costhub compile` stores for a program that nobody has measured. TVM takes such a record where a workload has
+no other, and any measured one before it; costhub reads it as no measurement."""
 NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
 Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 MOST_REFUSALS = 1000
@@ -211,6 +214,8 @@ def _run_s(run_secs: Any) -> tuple[float, ...]:
         raise DataError(f"its run_secs {run_secs!r:.60} are not a list of numbers")
     if not run_secs or not all(0 < s < math.inf for s in run_secs):
         raise DataError(f"its run_secs {run_secs!r:.60} are not all positive and finite")
+    if run_secs == [UNMEASURED_S]:
+        raise DataError("its program was never measured: `costhub compile` chose it")
     return () if max(run_secs) >= FAILED_S else tuple(map(float, run_secs))
 
 

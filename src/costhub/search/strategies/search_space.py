@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from costhub.collector.propose.spaces import DesignSpace
+from costhub.dataset.metaschedule.lines import UNMEASURED_S
 from costhub.models.protocol import Scores
 
 FAILED_S = 1e10
@@ -42,19 +43,22 @@ class DatabaseRecord:
         return statistics.median(self.run_s) if self.run_s else None
 
 
-def read_records(database: Any, target: Any, workload: Any = None) -> list[DatabaseRecord]:
+def read_records(database: Any, target: Any, workload: Any = None, *, unmeasured: bool = False) -> list[DatabaseRecord]:
     """The records of a ``ms.database.Database`` for one target; TVM's own queries take those of any.
 
     Args:
         database: The database.
         target: The target.
         workload: A ``ms.database.Workload`` of it; None for all of them.
+        unmeasured: Include records of programs that were never measured, with `UNMEASURED_S` as their latency.
     """
     records = []
     for record in database.get_all_tuning_records():
         of_it = workload is None or record.workload.same_as(workload)
         if of_it and str(record.target) == str(target):
             seconds = tuple(float(s) for s in record.run_secs or ())
+            if seconds == (UNMEASURED_S,) and not unmeasured:
+                continue
             records.append(DatabaseRecord(record, seconds if seconds and max(seconds) < FAILED_S else None))
     return records
 

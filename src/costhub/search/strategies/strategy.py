@@ -118,7 +118,7 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         chosen = space.best_new(count - int(space.rng.binomial(count, EPSILON)))
         if len(chosen) < count:
             chosen += space.propose(space.random(count - len(chosen)))
-        return [_measure_candidate(program) for program in chosen] or None
+        return [measure_candidate(program) for program in chosen] or None
 
     def notify_runner_results(self, measure_candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learns how fast the programs are."""
@@ -139,7 +139,8 @@ def _records_of_task(database: Any, context: Any) -> list[DatabaseRecord]:
     return read_records(database, context.target, database.commit_workload(context.mod))
 
 
-def _measure_candidate(program: ScheduledProgram) -> Any:
+def measure_candidate(program: ScheduledProgram) -> Any:
+    """The ``ms.MeasureCandidate`` of a program, whose arguments are in the layout that the schedule chose."""
     arguments = ArgInfo.from_entry_func(program.schedule.mod, remove_preproc=True)
     return MeasureCandidate(program.schedule, arguments)
 

@@ -168,7 +168,7 @@ def _best_of(database: Path, target: Any) -> Any:
     from tvm.s_tir import meta_schedule as ms
 
     best: dict[Any, tuple[float, Any]] = {}
-    for known in read_records(ms.database.JSONDatabase(work_dir=os.fspath(database)), target):
+    for known in read_records(ms.database.JSONDatabase(work_dir=os.fspath(database)), target, unmeasured=True):
         latency_s, workload = known.latency_s, known.record.workload
         if latency_s is not None and latency_s < best.get(workload, (math.inf, None))[0]:
             best[workload] = latency_s, known.record

@@ -124,6 +124,56 @@ def finish_network(
     return finished
 
 
+def finish_untimed(
+    network: str,
+    *,
+    label: str,
+    target: str,
+    database: Path,
+    out: Path,
+    fast_math: bool = False,
+    runs_here: bool = True,
+    on_step: Callable[[str], None] | None = None,
+) -> FinishedNetwork:
+    """Compiles a network with a database and compares its outputs, as `finish_network`, and times nothing.
+
+    Args:
+        network: As for `finish_network`, and so are the other arguments.
+        label: Its name in reports and that of the library.
+        target: The TVM target, as JSON.
+        database: The folder of the MetaSchedule database.
+        out: Where the library ``<label>.so`` goes.
+        fast_math: Whether exp, tanh and erf are polynomials.
+        runs_here: Whether this machine can run the library; a library for another one is only compiled.
+        on_step: Called with each step, in a few words.
+
+    Raises:
+        MeasureError: A child process does not start.
+    """
+    report_step = on_step or (lambda _: None)
+    library = out / f"{label}.so"
+    library.unlink(missing_ok=True)
+    threads = int(json.loads(target)["num-cores"])
+    with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
+        tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
+        report_step(f"compiling {label}")
+        args = network, target, os.fspath(database.resolve())
+        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, fast_math=fast_math))
+        if not isinstance(built, BuiltNetwork):
+            return FinishedNetwork(label, threads, f"TVM cannot compile {label} as a whole: {built.rstrip('.')}.")
+        finished = _described(network, label, threads, built, fast_math=fast_math)
+        if runs_here:
+            report_step(f"checking {label}")
+            with NetworkTimer(built.inputs, threads) as timer:
+                finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=False)
+        else:
+            finished = replace(finished, notes=(f"{label} is for another machine, and was not run.",))
+        if finished.error is None:
+            _publish(Path(tuned), library)
+            finished = replace(finished, library=str(library))
+    return finished
+
+
 def _described(network: str, label: str, threads: int, built: BuiltNetwork, *, fast_math: bool) -> FinishedNetwork:
     """A network that is compiled, but not yet checked or timed."""
     return FinishedNetwork(

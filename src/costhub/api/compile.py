@@ -1,0 +1,313 @@
+"""Provides compile: a network or workload as a library with the best schedules that are known or predicted."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.api.compile_inputs import (
+    FoundTarget,
+    check_held_out,
+    check_target,
+    data_folders,
+    find_target,
+    held_out,
+    known_rows,
+)
+from costhub.api.models import ChosenModel, ModelChoice
+from costhub.api.subjects import Subjects, network_jobs, read_subjects
+from costhub.cards.reports.compile_summary import compile_text
+from costhub.errors import ArgumentError, DataError, NetworkError, WorkloadError
+from costhub.files import read_regular, refuse_newer, write_replacing
+from costhub.progress import bar
+
+if TYPE_CHECKING:
+    from costhub.models.protocol import CostModel
+    from costhub.search.database import SearchFolder
+    from costhub.search.options import Job
+    from costhub.search.whole_network.finish import FinishedNetwork
+    from costhub.search.whole_network.tuned_network import TunedNetwork
+    from costhub.search.zero_trials.compile import CompiledKernel
+    from costhub.search.zero_trials.known import KnownSchedules
+    from costhub.search.zero_trials.plan import ZeroTrialPlan
+
+log = logging.getLogger("costhub")
+
+REPORT = "report.json"
+KIND = "compile report"
+REPORT_VERSION = 1
+"""Version of report.json; raised by one with every change that breaks programs reading it."""
+MAX_REPORT_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What schedules are chosen from; the defaults are those of `costhub compile`.
+
+    Example:
+        >>> CompileOptions(sources=("carried", "model")).pool
+        192
+    """
+
+    sources: tuple[str, ...] = ("measured", "carried", "model")
+    """Where schedules come from: measured for the very workload, carried over from near ones, the model's choice."""
+    without: tuple[str, ...] = ()
+    """Workloads (ids or names), suites and networks whose measurements are not used, for benchmarks. The model may
+    have learned from them all the same: give one that has not."""
+    data: tuple[str | Path, ...] = ()
+    """Data folders whose schedules are known as well, such as that of `costhub collect`."""
+    pool: int = 192
+    """Random programs of each workload that the model scores, beside those that follow from the best ones."""
+    arch: str | None = None
+    """Architecture of the model; by default that of the best one."""
+    fast_math: bool = False
+    """Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ."""
+    allow_other_kind: bool = False
+    """Take a model of GPUs, which ranks programs of CPUs about as well as chance."""
+    command: str | None = None
+    """What the report says to repeat the compilation; by default the call in Python."""
+
+
+@dataclass(frozen=True, repr=False)
+class Compilation:
+    """The outcome of `costhub.compile`; `print` shows it as a table."""
+
+    out: Path
+    """The folder of the results."""
+    kernels: tuple[CompiledKernel, ...]
+    """The schedule of each workload or kernel, and where it comes from."""
+    networks: tuple[FinishedNetwork, ...]
+    """The whole networks; empty if none was given, or nothing here links for the target."""
+    summary: Mapping[str, Any]
+    """The content of `report.json`."""
+
+    @property
+    def database(self) -> Path:
+        """The folder of the TVM database, for ``ms.database.JSONDatabase(work_dir=...)``."""
+        return self.out
+
+    @property
+    def libraries(self) -> dict[str, Path]:
+        """Network or workload -> its library or object file; without those that are not right."""
+        named = [(each.network, each.library) for each in self.networks]
+        named += [(each.workload, each.library) for each in self.kernels]
+        return {name: Path(library) for name, library in named if library}
+
+    def load(self, network: str | None = None) -> TunedNetwork:
+        """The network as a function of torch tensors.
+
+        Args:
+            network: Its name; not needed if there is only one.
+
+        Raises:
+            NetworkError: There is no such network, or it is for another machine.
+        """
+        from costhub.search.whole_network.tuned_network import TunedNetwork
+
+        found = {each.network: each for each in self.networks if each.library and self.summary["runs_here"]}
+        if network is None and len(found) == 1:
+            (network,) = found
+        if network not in found:
+            have = f"those for this machine are {', '.join(found)}" if found else "there is none for this machine"
+            raise NetworkError(f"{network or 'Which network'}: {have}. `libraries` has the files.")
+        return TunedNetwork(str(found[network].library), threads=found[network].threads)
+
+    def __str__(self) -> str:
+        return compile_text(self.summary)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def compile(
+    what: Any,
+    out: str | Path,
+    *,
+    model: str | Path | CostModel = "auto",
+    device: str = "auto",
+    options: CompileOptions | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Compilation:
+    """Compiles workloads or whole networks for a CPU with the best schedules that are known or predicted.
+
+    Nothing is measured. For each kernel, schedules that were measured for the very workload on this device or one like
+    it, schedules of near workloads and those of the design space are ranked by the model; what was measured on the
+    device itself comes first. The folder `out` gets a TVM database, a library of each network (``NETWORK.so``) or
+    workload, and `report.json`. On the device itself, outputs are compared with those of the untuned program.
+
+    Args:
+        what: As for `costhub.tune`.
+        out: Folder for the results: a new one, or one of an earlier compilation, which is replaced.
+        model: As for `costhub.tune`.
+        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, or a TVM target as JSON with
+            ``num-cores``. For another machine, the library is only built.
+        options: What schedules are chosen from.
+        seed: Of the random programs.
+        progress: Show a progress bar on a terminal.
+
+    Raises:
+        CosthubError: One of its kinds: a name, file, model or device does not exist, the workload cannot be
+            scheduled, or `out` holds something else.
+
+    Example:
+        >>> compiled = compile("matmul.256x256x256", "compiled")  # doctest: +SKIP
+        >>> compiled.kernels[0].source  # doctest: +SKIP
+        'measured'
+    """
+    from costhub.search.zero_trials.plan import ZeroTrialPlan
+
+    options = options or CompileOptions()
+    plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, seed=seed)
+    chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
+    check_target(device)
+    check_folder(Path(out))
+    folders = data_folders(options.data)
+    check_held_out(options.without, folders)
+    subjects = read_subjects(what, Path(out))
+    subjects.check()
+    found = find_target(device)
+    from costhub.search.zero_trials.known import KnownSchedules
+
+    known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
+    run = _Compilation(subjects, Path(out), found, chosen.for_device(found.row), options, progress)
+    return run.run(plan, known)
+
+
+def _step(shown: Any) -> None:
+    shown.update(1)
+
+
+def check_folder(out: Path) -> None:
+    """Refuses a folder with results that a compilation would replace and has not made.
+
+    Raises:
+        DataError: It holds a database or report of something else.
+    """
+    from costhub.search.database import FILES
+
+    report = out / REPORT
+    try:
+        content = json.loads(read_regular(report, limit=MAX_REPORT_BYTES, error=DataError)) if report.exists() else {}
+    except (ValueError, RecursionError):
+        content = None
+    if isinstance(content, dict) and content.get("costhub") == KIND:
+        refuse_newer(content, newest=REPORT_VERSION, what=report, error=DataError)
+    elif content != {} or any((out / name).exists() for name in FILES):
+        raise DataError(f"{out} holds the results of something else, such as `costhub tune`. Choose another folder.")
+
+
+@dataclass(frozen=True)
+class _Compilation:
+    """A compilation whose names have been checked."""
+
+    subjects: Subjects
+    out: Path
+    found: FoundTarget
+    model: ChosenModel
+    options: CompileOptions
+    progress: bool
+
+    def run(self, plan: ZeroTrialPlan, known: KnownSchedules) -> Compilation:
+        """Chooses schedules, compiles networks and writes the report."""
+        from costhub.search.database import SearchFolder
+
+        log.info("%s", self.model.line)
+        jobs = self.subjects.jobs()
+        own = frozenset(job.name for job in jobs)
+        target, networks = self.found.target, self.subjects.networks
+        jobs += network_jobs(networks, target.target, fast_math=self.options.fast_math)
+        if not jobs:
+            raise WorkloadError(f"{' and '.join(networks)} has no kernel that has a schedule.")
+        if len({job.name for job in jobs}) < len(jobs):
+            raise ArgumentError("Two workloads have the same name; name each once, in Python by a dictionary.")
+        with SearchFolder(self.out) as folder:
+            kernels = self._kernels(jobs, known, plan, folder, own)
+            finished = self._networks()
+            summary = self._summary(kernels, finished, known, plan)
+            write_replacing(self.out / REPORT, json.dumps(summary, indent=1).encode())
+        return Compilation(self.out, tuple(kernels), tuple(finished), summary)
+
+    def _kernels(
+        self,
+        jobs: Sequence[Job],
+        known: KnownSchedules,
+        plan: ZeroTrialPlan,
+        folder: SearchFolder,
+        own: frozenset[str],
+    ) -> list[CompiledKernel]:
+        from costhub.search.zero_trials.compile import compile_kernels
+
+        with bar(len(jobs), desc="compiling", unit="kernel", enabled=self.progress) as shown:
+            return compile_kernels(
+                jobs,
+                self.model.model,
+                self.found.target,
+                known,
+                plan,
+                out=folder,
+                libraries=own,
+                on_kernel=lambda _: _step(shown),
+            )
+
+    def _networks(self) -> list[FinishedNetwork]:
+        from costhub.collector.workloads.network_kernels import name_networks
+        from costhub.search.whole_network.finish import finish_untimed
+
+        target = self.found.target
+        if target.suffix != ".so" and self.subjects.networks:
+            triple = json.loads(target.target).get("mtriple")
+            log.warning(
+                "Networks are not compiled as a whole: no linker for %s is installed; on Debian, install lld or the "
+                "binutils for it. Schedules of the kernels are in the database.",
+                triple,
+            )
+            return []
+        return [
+            finish_untimed(
+                network,
+                label=label,
+                target=target.target,
+                database=self.out,
+                out=self.out,
+                fast_math=self.options.fast_math,
+                runs_here=target.runs_here,
+                on_step=lambda step: log.info("%s ...", step),
+            )
+            for label, network in name_networks(self.subjects.networks).items()
+        ]
+
+    def _summary(
+        self,
+        kernels: Sequence[CompiledKernel],
+        networks: Sequence[FinishedNetwork],
+        known: KnownSchedules,
+        plan: ZeroTrialPlan,
+    ) -> dict[str, Any]:
+        from costhub.versions import costhub_version, installed_versions
+
+        what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
+        plain: dict[str, Any] = {
+            "costhub": KIND,
+            "version": REPORT_VERSION,
+            "device": self.found.row["device_id"],
+            "target": json.loads(self.found.target.target),
+            "runs_here": self.found.target.runs_here,
+            "model": self.model.name,
+            "model_reason": self.model.reason,
+            "known_devices": [each.device_id for each in known.rows],
+            "plan": asdict(plan),
+            "without": list(self.options.without),
+            "command": self.options.command or f"costhub.compile({what!r}, {str(self.out)!r})",
+            "database": str(self.out),
+            "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "versions": {"costhub": costhub_version(), **installed_versions()},
+            "workloads": [asdict(kernel) for kernel in kernels],
+            "networks": [network.to_json() for network in networks],
+        }
+        return plain

@@ -1,0 +1,225 @@
+"""Provides what `costhub.compile` reads: a target by name or as JSON, rows of devices like it, workloads left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.errors import ArgumentError, DeviceError, UnknownNameError
+
+if TYPE_CHECKING:
+    from costhub.search.zero_trials.compile import CompileTarget
+    from costhub.search.zero_trials.known import DeviceRows
+
+MOST_DEVICES = 4
+"""Devices whose schedules are looked at: the most similar. Reading all rows of one takes a third of a second."""
+_ID = re.compile(r"[0-9a-f]{64}")
+_EXAMPLE = '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}'
+
+
+@dataclass(frozen=True)
+class FoundTarget:
+    """A device to compile for."""
+
+    row: Mapping[str, Any]
+    """Its row of the devices table."""
+    target: CompileTarget
+
+
+def check_target(device: str) -> None:
+    """Refuses what `find_target` refuses, as far as that is known without TVM.
+
+    Raises:
+        DeviceError: It is a GPU, or nothing is known to compile for.
+        ArgumentError: A target as JSON is none for a CPU with a number of cores.
+        UnknownNameError: No device has that name.
+    """
+    from costhub.collector.device.local import local_kind
+
+    if device.lstrip().startswith("{"):
+        _read_target(device)
+    elif local_kind(device) == "cuda":
+        raise _not_a_cpu(device)
+    elif local_kind(device) is None:
+        _indexed(device)
+
+
+def find_target(device: str) -> FoundTarget:
+    """The device to compile for.
+
+    Args:
+        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, or a TVM target as JSON.
+
+    Raises:
+        CosthubError: As `check_target`, or a WorkloadError if TVM does not accept the target.
+    """
+    from costhub.collector.device.local import find_local, local_kind
+    from costhub.search.zero_trials.compile import CompileTarget
+
+    check_target(device)
+    if device.lstrip().startswith("{"):
+        return _of_json(device)
+    if local_kind(device) == "cpu":
+        (local,) = find_local([device])
+        return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
+    row = _indexed(device)
+    return FoundTarget(row, CompileTarget(str(row["target"])))
+
+
+def _indexed(device: str) -> dict[str, Any]:
+    """The row of a CPU in the device index, with its target."""
+    from costhub.hub.catalogue.names import resolve_device
+
+    found = resolve_device(device)
+    if found.kind != "cpu":
+        raise _not_a_cpu(device)
+    if found.target is None:
+        raise DeviceError(
+            f"{found.device_id} stands for many CPUs and has no target; name one, or give a target such as {_EXAMPLE}."
+        )
+    return found.row()
+
+
+def _not_a_cpu(device: str) -> DeviceError:
+    return DeviceError(
+        f"{device} is a GPU, and this compiles for CPUs only; `costhub tune --device cuda` tunes for a GPU here."
+    )
+
+
+def _read_target(text: str) -> dict[str, Any]:
+    try:
+        target = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"The target {text:.99} is not JSON; write for example {_EXAMPLE}.") from error
+    cores = target.get("num-cores")
+    if target.get("kind") != "llvm" or type(cores) is not int or cores < 1:
+        raise ArgumentError(f'A target needs "kind": "llvm" and "num-cores", the number of threads, as in {_EXAMPLE}.')
+    return dict(target)
+
+
+def _of_json(text: str) -> FoundTarget:
+    """A device that only its target describes; LLVM says how wide its vectors are."""
+    from tvm.target import codegen
+
+    from costhub.collector.device.identity import ARM_OF_INTEREST, SIMD_BITS, X86_OF_INTEREST
+    from costhub.dataset.workload import parse_target
+    from costhub.search.zero_trials.compile import CompileTarget
+
+    target = _read_target(text)
+    features = {str(name) for name in codegen.llvm_get_cpu_features(parse_target(text))}
+    cores = target["num-cores"]
+    row = {
+        "device_id": f"{target.get('mcpu') or str(target.get('mtriple', 'cpu')).split('-')[0]}-{cores}c",
+        "kind": "cpu",
+        "cores": cores,
+        "simd_bits": next((bits for flag, bits in SIMD_BITS if flag in features), None),
+        "isa_features": [flag for flag in (*X86_OF_INTEREST, *ARM_OF_INTEREST) if flag in features],
+        "target": text,
+    }
+    return FoundTarget(row, CompileTarget(json.dumps(target)))
+
+
+def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:
+    """The data folders to look in: some of the user's own, then those of the hubs on this machine.
+
+    Args:
+        data: As for `costhub.load_programs`.
+
+    Raises:
+        CosthubError: There are no such data.
+    """
+    from costhub.hub.catalogue.hubs import dataset_folders
+    from costhub.hub.data import find_data
+
+    own = [find_data(where).folder for where in data]
+    return list(dict.fromkeys([*own, *dataset_folders().values()]))
+
+
+def known_rows(row: Mapping[str, Any], folders: Sequence[Path]) -> list[DeviceRows]:
+    """Where schedules of a device and of those like it are, the most similar device first.
+
+    Args:
+        row: The device's row of the devices table.
+        folders: The data folders.
+
+    Raises:
+        DataError: A folder is damaged.
+    """
+    from costhub.dataset.folder import DataFolder
+    from costhub.hub.catalogue.devices import complete_device_row
+    from costhub.hub.catalogue.nearest import distance
+    from costhub.search.zero_trials.known import DeviceRows
+
+    row = complete_device_row(row)
+    found = []
+    for folder in folders:
+        facts = {each["device_id"]: each for each in DataFolder.open(folder).devices().to_pylist()}
+        for name in DataFolder.open(folder).device_ids():
+            other = complete_device_row(facts.get(name, {"device_id": name, "kind": "unknown"}))
+            if other["kind"] == row["kind"]:
+                is_target = name == row["device_id"]
+                rows = DeviceRows(folder, name, is_target, is_target or _has_instructions_of(row, other))
+                found.append((not is_target, distance(row, other), name, rows))
+    return [rows for *_, rows in sorted(found, key=lambda each: each[:3])][:MOST_DEVICES]
+
+
+def _has_instructions_of(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    shared = set(row.get("isa_features") or ()) & set(other.get("isa_features") or ())
+    return bool(shared) and row.get("simd_bits") == other.get("simd_bits")
+
+
+def check_held_out(names: Sequence[str], folders: Sequence[Path]) -> None:
+    """Refuses names of workloads, suites and networks that nobody knows, before TVM is loaded.
+
+    Raises:
+        UnknownNameError: One of them does not exist.
+    """
+    for name in names:
+        _held_out(name, folders)
+
+
+def held_out(names: Sequence[str], folders: Sequence[Path]) -> set[str]:
+    """The ids of workloads whose rows are not to be used.
+
+    Args:
+        names: Ids or names of workloads, names of suites, or names of networks.
+        folders: The data folders in which names are looked up first.
+
+    Raises:
+        UnknownNameError: One of them does not exist.
+    """
+    from costhub.collector.workloads.suites import find_suites
+    from costhub.dataset.workload import workload_id
+
+    found: set[str] = set()
+    for name in names:
+        ids = _held_out(name, folders)
+        found |= ids or {workload_id(each.module()) for each in find_suites([name])}
+    return found
+
+
+def _held_out(name: str, folders: Sequence[Path]) -> set[str]:
+    """The ids that a name stands for in the data; none for a workload or suite that they lack."""
+    from costhub.collector.workloads.suites import find_suites
+    from costhub.collector.workloads.zoo.networks import NETWORKS
+    from costhub.dataset.folder import DataFolder
+
+    if _ID.fullmatch(name):
+        return {name}
+    label = NETWORKS[name].label if name in NETWORKS else name
+    ids: set[str] = set()
+    for folder in folders:
+        for row in DataFolder.open(folder).workloads(["workload_id", "name", "networks"]).to_pylist():
+            networks = {each["name"] for each in row["networks"] or ()}
+            if name == row["name"] or label in networks:
+                ids.add(row["workload_id"])
+    if not ids and name not in NETWORKS:
+        try:
+            find_suites([name])
+        except UnknownNameError as error:
+            raise UnknownNameError("workload, suite or network", name, error.close, "`costhub tune --list`") from None
+    return ids

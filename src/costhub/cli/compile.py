@@ -1,0 +1,131 @@
+"""Provides `costhub compile`: libraries with the best schedules that are known or predicted, without measuring."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from costhub.cli.shared.choices import ARCHITECTURE, MODEL, WholeNumber
+from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.options import ListingCommand, allow_other_kind_option, list_option, seed_option
+from costhub.errors import NetworkError, WorkloadError
+
+SOURCES = ("measured", "carried", "model")
+
+EXAMPLE = """
+\b
+Example:
+  costhub compile mobilenet_v2 --out compiled/
+  costhub compile mine.pt2 --out compiled/
+  costhub compile resnet18.c7 --device amd-epyc-zen5-2c --out compiled/
+  costhub compile matmul.512x512x512 --source carried --source model --out compiled/
+"""
+
+
+@click.command("compile", cls=ListingCommand, epilog=EXAMPLE)
+@list_option
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", required=True)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="DEVICE",
+    help="What to compile for: 'auto' is this machine's CPU; else a CPU of `costhub devices`, or a TVM target as JSON "
+    "with num-cores.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the results.")
+@click.option(
+    "--model",
+    "model_name",
+    type=MODEL,
+    default="auto",
+    show_default=True,
+    help="Model: a name as for `costhub pull`, or 'auto'.",
+)
+@click.option("--arch", type=ARCHITECTURE, help="Architecture of the model; by default the best one.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    type=click.Choice(SOURCES),
+    default=SOURCES,
+    show_default=True,
+    help="Where schedules come from: measured for the very workload, carried over from near ones, the model's choice "
+    "of the design space. May be repeated.",
+)
+@click.option(
+    "--data",
+    "folders",
+    multiple=True,
+    metavar="DATA",
+    help="Measurements of your own, beside those of the hubs here. May be repeated.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="A workload, suite or network whose measurements are not used, for benchmarks. May be repeated.",
+)
+@click.option(
+    "--pool",
+    default=192,
+    show_default=True,
+    metavar="N",
+    type=WholeNumber(min=1),
+    help="Random programs of each workload that the model scores.",
+)
+@click.option(
+    "--fast-math",
+    is_flag=True,
+    help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
+)
+@allow_other_kind_option
+@seed_option
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(
+    workloads: tuple[str, ...],
+    device: str,
+    out: Path,
+    model_name: str,
+    arch: str | None,
+    sources: tuple[str, ...],
+    folders: tuple[str, ...],
+    without: tuple[str, ...],
+    pool: int,
+    fast_math: bool,
+    allow_other_kind: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Compile each WORKLOAD for a CPU with the best schedules that are known or predicted, without measuring.
+
+    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network that torch.export.save
+    wrote (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
+
+    The results are a TVM database, a library of each network or workload, and report.json. Where this machine is the
+    device, outputs are compared with those of the untuned program; for another one, libraries are only built.
+    """
+    from costhub.api.compile import CompileOptions, compile
+
+    options = CompileOptions(
+        sources=sources,
+        without=without,
+        data=folders,
+        pool=pool,
+        arch=arch,
+        fast_math=fast_math,
+        allow_other_kind=allow_other_kind,
+        command=shlex.join(["costhub", *sys.argv[1:]]),
+    )
+    with interruptible():
+        compiled = compile(list(workloads), out, model=model_name, device=device, options=options, seed=seed)
+    click.echo(json.dumps(compiled.summary) if as_json else str(compiled))
+    wrong = [network.error for network in compiled.networks if network.error]
+    if wrong:
+        raise NetworkError(" ".join(wrong))
+    if all(kernel.error for kernel in compiled.kernels):
+        raise WorkloadError("No workload got a schedule. The table says why.")

@@ -1,0 +1,277 @@
+"""Provides compile_kernels: a schedule for each workload without measuring, built, checked and put into a database."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.build.linker import can_link
+from costhub.collector.run.evaluator import Arguments
+from costhub.collector.run.output_check import DefaultProgram, default_program
+from costhub.collector.run.runner import Runner
+from costhub.dataset.metaschedule.lines import UNMEASURED_S
+from costhub.dataset.trace import replay, trace_to_json
+from costhub.dataset.workload import argument_shapes, module_to_json
+from costhub.errors import WorkloadError
+from costhub.models.protocol import CostModel
+from costhub.search.database import FILES, SearchDatabase, SearchFolder
+from costhub.search.options import Job
+from costhub.search.strategies.strategy import measure_candidate
+from costhub.search.zero_trials.known import KnownSchedules
+from costhub.search.zero_trials.plan import ZeroTrialPlan
+from costhub.search.zero_trials.ranking import RankedProgram, Ranking, rank_programs
+
+MOST_ATTEMPTS = 4
+"""Programs of a workload that are built and checked until one is right."""
+BUILD_TIMEOUT_S = 60.0
+RUN_TIMEOUT_S = 60.0
+COMPARED, BUILT = "compared", "built"
+"""What was checked of a library: its outputs are those of the untuned program, or only that it can be built."""
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """The schedule of a workload, chosen without measuring."""
+
+    workload: str
+    weight: float
+    source: str | None = None
+    """A value of `costhub.search.zero_trials.plan.SOURCES`; None where there is no schedule."""
+    known_workload: str | None = None
+    """The workload whose measured schedule it is or was carried over from."""
+    known_device: str | None = None
+    """The device that measured that schedule."""
+    known_us: float | None = None
+    """Its latency there, in microseconds."""
+    rank: int | None = None
+    """Place by the model's score among all programs, from 1."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Source -> programs that were ranked."""
+    check: str | None = None
+    """`COMPARED` or `BUILT`; None where nothing could be built."""
+    failed: tuple[str, ...] = ()
+    """What was wrong with programs that were preferred to this one."""
+    error: str | None = None
+    """Why there is no schedule, as a sentence."""
+    library: str | None = None
+    """The file, for workloads that are not part of a network."""
+    arguments: Arguments = ()
+    """(dtype, shape) of each argument of the library, in the layout that the schedule chose."""
+    seconds: float = 0.0
+    """Seconds of ranking; builds go on meanwhile."""
+
+
+@dataclass(frozen=True)
+class CompileTarget:
+    """What is compiled for."""
+
+    target: str
+    """The TVM target, as JSON, with ``num-cores``."""
+    threads: int | None = None
+    """Of programs that are run for the check; None where this machine cannot run them."""
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether outputs can be compared."""
+        return self.threads is not None
+
+    @property
+    def suffix(self) -> str:
+        """How libraries end: objects where nothing here links for the target."""
+        triple = json.loads(self.target).get("mtriple")
+        return ".so" if triple is None or can_link(triple) else ".o"
+
+
+def compile_kernels(
+    jobs: Sequence[Job],
+    model: CostModel,
+    target: CompileTarget,
+    known: KnownSchedules,
+    plan: ZeroTrialPlan,
+    *,
+    out: SearchFolder,
+    libraries: Set[str] = frozenset(),
+    on_kernel: Callable[[CompiledKernel], None] | None = None,
+) -> list[CompiledKernel]:
+    """Chooses a schedule for each workload without measuring one, and writes them to a MetaSchedule database.
+
+    An earlier database in the folder is replaced.
+
+    Args:
+        jobs: The workloads.
+        model: The cost model, bound to the device.
+        target: What is compiled for.
+        known: Measured schedules.
+        plan: What is ranked.
+        out: The folder.
+        libraries: Names of jobs whose programs are kept as ``<name>.so``, or as ``<name>.o`` where nothing here links.
+        on_kernel: Called with each result.
+
+    Raises:
+        WorkloadError: TVM cannot build a design space for a workload.
+        ScoreError: The model gives no usable scores.
+        MeasureError: A process that builds or runs cannot be started.
+    """
+    for name in FILES:
+        (out.path / name).unlink(missing_ok=True)
+    database = SearchDatabase(out.path)
+    done: list[CompiledKernel] = []
+    with ExitStack() as held:
+        builder = held.enter_context(Builder(target.target, timeout_s=BUILD_TIMEOUT_S))
+        builder.launch()
+        runner = None
+        if target.threads is not None:
+            runner = held.enter_context(Runner(target.target, threads=target.threads, timeout_s=RUN_TIMEOUT_S))
+            runner.launch()
+        # What is ranked first is built while the next workload is ranked.
+        begun = [_Kernel.begin(job, model, target, known, plan, builder) for job in jobs]
+        for kernel in begun:
+            chosen, found = kernel.first_right(builder, runner)
+            if chosen is not None:
+                _keep(database, kernel.job, chosen, target.target)
+            if chosen is not None and kernel.job.name in libraries:
+                library = out.path / f"{file_name(kernel.job.name)}{target.suffix}"
+                shutil.copyfile(str(kernel.artifact), library)
+                found = replace(found, library=str(library))
+            kernel.remove()
+            done.append(found)
+            if on_kernel is not None:
+                on_kernel(found)
+    return done
+
+
+def file_name(workload: str) -> str:
+    """A file name for a workload.
+
+    Example:
+        >>> file_name("conv2d.1x3x8/a b")
+        'conv2d.1x3x8_a_b'
+    """
+    return re.sub(r"[^\w.+-]", "_", workload)
+
+
+def _keep(database: SearchDatabase, job: Job, chosen: RankedProgram, target: str) -> None:
+    import tvm
+
+    candidate = measure_candidate(chosen.program)
+    database.add(job.mod, candidate, [UNMEASURED_S], tvm.target.Target(json.loads(target)))
+
+
+class _Kernel:
+    """A workload on its way: ranked, and its first program given to the builder."""
+
+    def __init__(self, job: Job, ranking: Ranking, default: DefaultProgram | None, builder: Builder) -> None:
+        self.job, self.ranking = job, ranking
+        self.artifact: str | None = None
+        """The library of the program that is right."""
+        self._default = default
+        self._built: list[Future[BuildResult]] = []
+        self._default_built = None if default is None else builder.submit(default.module_json)
+        self._submit(builder)
+
+    @classmethod
+    def begin(
+        cls,
+        job: Job,
+        model: CostModel,
+        target: CompileTarget,
+        known: KnownSchedules,
+        plan: ZeroTrialPlan,
+        builder: Builder,
+    ) -> _Kernel:
+        """Ranks the programs of a workload."""
+        ranking = rank_programs(job.mod, target.target, model, known, plan)
+        # A schedule takes much memory, and a network has many kernels.
+        ranking = replace(ranking, programs=ranking.programs[:MOST_ATTEMPTS])
+        default = default_program(job.mod, target.target) if target.runs_here and ranking.programs else None
+        return cls(job, ranking, default, builder)
+
+    def first_right(self, builder: Builder, runner: Runner | None) -> tuple[RankedProgram | None, CompiledKernel]:
+        """The first program that replays, can be built and computes what the workload does."""
+        found = CompiledKernel(self.job.name, self.job.weight, counts=self.ranking.counts, seconds=self.ranking.seconds)
+        why = self._reference(runner)
+        failed: list[str] = []
+        for place, ranked in enumerate(self.ranking.programs[:MOST_ATTEMPTS]):
+            if place == len(self._built):
+                self._submit(builder)
+            built = self._built[place].result()
+            problem = self._problem(ranked, built, runner)
+            if problem is None:
+                self.artifact = built.artifact
+                return ranked, _described(found, ranked, why, runner is not None, failed)
+            failed.append(problem)
+        tried = f"None of the {len(failed)} best programs is right: {failed[0]}" if failed else _NOTHING
+        return None, replace(found, error=tried, failed=tuple(failed))
+
+    def remove(self) -> None:
+        """Removes what was built; the untuned program stays until the runner ends, which may need it again."""
+        for built in self._built:
+            built.result().remove()
+
+    def _submit(self, builder: Builder) -> None:
+        if len(self._built) < len(self.ranking.programs):
+            program = self.ranking.programs[len(self._built)].program
+            self._built.append(builder.submit(module_to_json(program.schedule.mod)))
+
+    def _reference(self, runner: Runner | None) -> str | None:
+        """Runs the untuned program; a sentence where outputs cannot be compared with its own."""
+        if runner is None or self._default is None or self._default_built is None:
+            return None
+        built = self._default_built.result()
+        if built.artifact is None:
+            return f"The untuned program cannot be built ({built.error}), so outputs were not compared."
+        ran = runner.expected(built.artifact, self._default.arguments, reduction=self._default.reduction)
+        if ran.status == "ok":
+            return None
+        return f"The untuned program does not run ({ran.error}), so outputs were not compared."
+
+    def _problem(self, ranked: RankedProgram, built: BuildResult, runner: Runner | None) -> str | None:
+        """What is wrong with a program, as a sentence."""
+        if built.artifact is None:
+            return f"It cannot be built: {built.error}."
+        problem = _replay_problem(self.job.mod, ranked)
+        if problem is None and runner is not None:
+            mod = ranked.program.schedule.mod
+            ran = runner.compare(built.artifact, argument_shapes(mod), module_to_json(mod))
+            if ran.status != "ok":
+                return f"It does not run as the untuned program does: {ran.error}."
+        return problem
+
+
+_NOTHING = "No source has a schedule for this workload; allow the others with --source, in Python with sources."
+
+
+def _replay_problem(mod: Any, ranked: RankedProgram) -> str | None:
+    """A database with one trace that does not replay cannot be loaded at all."""
+    import tvm_ffi
+
+    try:
+        again = replay(mod, trace_to_json(ranked.program.trace))
+    except WorkloadError as error:
+        return str(error)
+    same = int(tvm_ffi.structural_hash(again.mod)) == ranked.program.structure
+    return None if same else "Its trace does not replay to the same program."
+
+
+def _described(
+    found: CompiledKernel, ranked: RankedProgram, why: str | None, ran: bool, failed: Sequence[str]
+) -> CompiledKernel:
+    known = ranked.origin.known
+    return replace(
+        found,
+        source=ranked.origin.source,
+        known_workload=known.workload if known else None,
+        known_device=known.device_id if known else None,
+        known_us=known.latency_us if known else None,
+        rank=ranked.rank,
+        check=COMPARED if ran and why is None else BUILT,
+        failed=(*failed, *([why] if why else [])),
+        arguments=argument_shapes(ranked.program.schedule.mod),
+    )

@@ -1,0 +1,46 @@
+"""Provides ZeroTrialPlan: from which sources schedules may come, and how many programs of each workload are ranked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costhub.errors import ArgumentError
+
+MEASURED, CARRIED, CHOSEN = "measured", "carried over", "model's choice"
+"""Where a schedule may come from."""
+SOURCES = {"measured": MEASURED, "carried": CARRIED, "model": CHOSEN}
+"""What users write -> what reports say."""
+
+
+@dataclass(frozen=True)
+class ZeroTrialPlan:
+    """What programs are ranked.
+
+    Raises:
+        ArgumentError: A source does not exist, or a number is out of range.
+
+    Example:
+        >>> ZeroTrialPlan(sources=("carried",)).pool
+        192
+    """
+
+    sources: tuple[str, ...] = tuple(SOURCES)
+    """Keys of `SOURCES`."""
+    pool: int = 192
+    """Random programs of the design space that the model scores for a workload."""
+    generations: int = 2
+    """How often the best programs are changed, and the results scored."""
+    children: int = 48
+    """Changed programs of a generation."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.sources if name not in SOURCES]
+        if unknown or not self.sources:
+            named = f"{unknown[0]!r} is not a source of schedules" if unknown else "There must be a source of schedules"
+            raise ArgumentError(f"{named}; the sources are {', '.join(SOURCES)}.")
+        if self.pool < 1 or self.generations < 0 or self.children < 1:
+            raise ArgumentError(
+                f"pool={self.pool}, generations={self.generations} and children={self.children} are too few programs: "
+                "give at least 1, 0 and 1."
+            )

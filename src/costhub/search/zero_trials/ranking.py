@@ -1,0 +1,139 @@
+"""Provides rank_programs: programs of one workload from all sources, ranked before anything is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from costhub.collector.propose.sampler import open_design_space
+from costhub.collector.propose.spaces import DEFAULT, find_space
+from costhub.models.protocol import CostModel
+from costhub.search.search_model import SearchModel
+from costhub.search.strategies.search_space import ScheduledProgram, SearchSpace
+from costhub.search.tvm_seam import TvmCostModel
+from costhub.search.zero_trials.carry import SketchTraces
+from costhub.search.zero_trials.known import KnownSchedule, KnownSchedules
+from costhub.search.zero_trials.plan import CARRIED, CHOSEN, MEASURED, SOURCES, ZeroTrialPlan
+from costhub.transfer.methods.method import Frozen
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a program comes from."""
+
+    source: str
+    """`MEASURED`, `CARRIED` or `CHOSEN`."""
+    known: KnownSchedule | None = None
+    """The measured schedule that it is, or that it has its decisions from."""
+
+    @property
+    def is_of_target(self) -> bool:
+        """Whether this very program was measured on the device that it is for."""
+        return self.source == MEASURED and self.known is not None and self.known.is_target
+
+
+@dataclass(frozen=True)
+class RankedProgram:
+    """A program with what is expected of it."""
+
+    program: ScheduledProgram
+    origin: Origin
+    rank: int
+    """Its place by the model's score, from 1."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The programs of a workload, the one to take first."""
+
+    programs: tuple[RankedProgram, ...]
+    counts: dict[str, int] = field(default_factory=dict)
+    """Source -> programs that replay, each counted where it was found first."""
+    seconds: float = 0.0
+
+
+def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules, plan: ZeroTrialPlan) -> Ranking:
+    """Ranks programs of a workload by a model that is not changed.
+
+    What was measured on the target device itself comes first, the fastest first: there a latency says more than a
+    score. All others follow by their scores.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule``.
+        target: The TVM target, as JSON.
+        model: The cost model, bound to the device.
+        known: Measured schedules.
+        plan: What is ranked.
+
+    Returns:
+        The ranking; empty where the sources have nothing for this workload.
+
+    Raises:
+        WorkloadError: TVM cannot build a design space for the workload.
+        ScoreError: The model gives no usable scores.
+    """
+    start = perf_counter()
+    context, sketches = open_design_space(mod, target, find_space(DEFAULT), plan.seed)
+    scorer = TvmCostModel(SearchModel(model, method=Frozen(), seed=plan.seed))
+    space = SearchSpace(context, sketches, scorer, seed=plan.seed)
+    origins: dict[int, Origin] = {}
+    pool: dict[int, ScheduledProgram] = {}
+    traces = SketchTraces(sketches, int(json.loads(target)["num-cores"]))
+    for program, origin in _from_known(mod, space, traces, known, plan):
+        if program.structure not in pool:
+            pool[program.structure], origins[program.structure] = program, origin
+    if "model" in plan.sources:
+        for program in _chosen(space, list(pool.values()), plan):
+            pool.setdefault(program.structure, program)
+    programs = list(pool.values())
+    scores = space.score(programs) if programs else np.zeros(0)
+    ranked = [
+        RankedProgram(programs[place], origins.get(programs[place].structure, Origin(CHOSEN)), rank)
+        for rank, place in enumerate(np.argsort(-scores, kind="stable").tolist(), start=1)
+    ]
+    counts = {source: sum(each.origin.source == source for each in ranked) for source in SOURCES.values()}
+    return Ranking(tuple(sorted(ranked, key=_order)), counts, perf_counter() - start)
+
+
+def _order(ranked: RankedProgram) -> tuple[float, int]:
+    known = ranked.origin.known
+    return (known.latency_us if ranked.origin.is_of_target and known else float("inf"), ranked.rank)
+
+
+def _from_known(
+    mod: Any, space: SearchSpace, sketches: SketchTraces, known: KnownSchedules, plan: ZeroTrialPlan
+) -> list[tuple[ScheduledProgram, Origin]]:
+    """Programs with known decisions, those of the workload itself first; what does not replay is left out."""
+    wanted: list[tuple[Any, Origin]] = []
+    if "measured" in plan.sources:
+        for each in known.measured(mod, sketches):
+            wanted += [(trace, Origin(MEASURED, each)) for trace in sketches.unchanged(each.decisions, each.cores)]
+    if "carried" in plan.sources:
+        for each in known.near(mod, sketches):
+            wanted += [(trace, Origin(CARRIED, each)) for trace in sketches.carried(each.decisions, each.cores)]
+    programs = space.programs([partial(_as_it_is, trace) for trace, _ in wanted])
+    return [(program, origin) for program, (_, origin) in zip(programs, wanted, strict=True) if program is not None]
+
+
+def _as_it_is(trace: Any, rng: np.random.Generator) -> Any:
+    del rng
+    return trace
+
+
+def _chosen(space: SearchSpace, begin: Sequence[ScheduledProgram], plan: ZeroTrialPlan) -> list[ScheduledProgram]:
+    """Random programs, and those that are the best of all after a few changes."""
+    found = space.random(plan.pool)
+    space.score([*begin, *found])
+    for _ in range(plan.generations):
+        parents = space.best(max(1, plan.children // 4))
+        repeated = [parents[i % len(parents)].trace for i in range(plan.children)] if parents else []
+        children = [program for program in space.neighbours(repeated) if program is not None]
+        space.score(children)
+        found += children
+    return found

@@ -1,0 +1,108 @@
+"""What `costhub.compile` is told: the target, whose rows apply, and which workloads are held out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from costhub.api.compile_inputs import (
+    MOST_DEVICES,
+    check_held_out,
+    check_target,
+    data_folders,
+    find_target,
+    held_out,
+    known_rows,
+)
+from costhub.collector.device.identity import identify
+from costhub.collector.device.local import local_names
+from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.workload import workload_id
+from costhub.errors import CosthubError, WorkloadError
+from costhub.hub.catalogue.devices import find_device
+
+ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("nvidia-h200", "nvidia-h200 is a GPU, and this compiles for CPUs only"),
+        ("cuda", "cuda is a GPU"),
+        ("any-cpu", "any-cpu stands for many CPUs and has no target; name one"),
+        ("amd-epyc-zen9", "There is no device named 'amd-epyc-zen9'"),
+        ("{", "is not JSON; write for example"),
+        ("{}", 'A target needs "kind": "llvm" and "num-cores"'),
+        ('{"kind": "cuda", "num-cores": 2}', 'A target needs "kind": "llvm"'),
+        ('{"kind": "llvm", "num-cores": true}', "the number of threads"),
+        ('{"kind": "llvm", "num-cores": 0}', "the number of threads"),
+    ],
+)
+def test_what_cannot_be_compiled_for_is_refused_with_a_sentence(device: str, words: str) -> None:
+    with pytest.raises(CosthubError, match=words) as refused:
+        check_target(device)
+    assert refused.value.exit_code == 2
+
+
+def test_a_target_that_tvm_does_not_accept_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="TVM does not accept the target"):
+        find_target('{"kind": "llvm", "num-cores": 2, "mcpu": 3}')
+
+
+def test_this_machine_runs_what_is_compiled_for_it_or_a_part_of_it() -> None:
+    whole, part = find_target("auto"), find_target(f"{min(local_names(), key=len)}")
+
+    assert whole.row["device_id"] == identify()["device_id"]
+    assert whole.target.threads == identify()["cores"]
+    assert part.target.runs_here
+
+
+def test_a_device_of_the_index_and_a_target_alone_are_only_built_for() -> None:
+    other = next(name for name in ("amd-epyc-zen4-2c", "amd-epyc-zen5-2c") if name not in local_names())
+    indexed, alone = find_target(other), find_target(json.dumps(ARM))
+
+    assert json.loads(indexed.target.target) == json.loads(find_device(other).target)  # type: ignore[union-attr,arg-type]
+    assert not indexed.target.runs_here
+    assert not alone.target.runs_here
+    assert (alone.row["device_id"], alone.row["cores"], alone.row["simd_bits"]) == ("cortex-a72-4c", 4, 128)
+
+
+def row_of(name: str) -> dict[str, Any]:
+    found = find_device(name)
+    assert found is not None
+    return found.row()
+
+
+def test_the_device_itself_comes_first_then_those_with_its_instructions() -> None:
+    rows = known_rows(row_of("amd-epyc-zen5-1c"), data_folders())
+
+    assert (rows[0].device_id, rows[0].is_target) == ("amd-epyc-zen5-1c", True)
+    assert not any(each.is_target for each in rows[1:])
+    assert len(rows) == MOST_DEVICES
+    like = {each.device_id: each.is_like_target for each in rows}
+    assert like["amd-epyc-zen5-2c"]
+    assert not like.get("amd-epyc-zen5-1c-avx2", False), "its vectors are half as wide"
+
+
+def test_nothing_on_x86_is_like_an_arm() -> None:
+    rows = known_rows(find_target(json.dumps(ARM)).row, data_folders())
+
+    assert rows
+    assert not any(each.is_like_target for each in rows)
+
+
+def test_workloads_are_held_out_by_name_id_suite_and_network() -> None:
+    folders = data_folders()
+    one = workload_id(find_workload("matmul.128x128x128").module())
+
+    assert held_out(["matmul.128x128x128"], folders) == held_out([one], folders) == {one}
+    assert one in held_out(["matmul"], folders)
+    assert len(held_out(["resnet18"], folders)) > 10
+    check_held_out(["mobilenet_v2", "softmax", one], folders)
+
+
+def test_an_unknown_name_to_hold_out_is_refused() -> None:
+    with pytest.raises(CosthubError, match="There is no workload, suite or network named 'matmull'"):
+        check_held_out(["matmull"], data_folders())

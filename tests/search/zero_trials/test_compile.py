@@ -1,0 +1,64 @@
+"""Programs of a workload are built and checked in turn until one is right; the rest is in the tests of the call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.collector.build.builder import Builder
+from costhub.collector.device.local import local_target
+from costhub.collector.run.output_check import default_program
+from costhub.collector.run.runner import Runner
+from costhub.collector.workloads.suites import SuiteWorkload
+from costhub.search.database import SearchDatabase, SearchFolder
+from costhub.search.options import Job
+from costhub.search.zero_trials.compile import BUILT, COMPARED, CompileTarget, _Kernel, compile_kernels
+from costhub.search.zero_trials.known import KnownSchedules
+from costhub.search.zero_trials.plan import ZeroTrialPlan
+from costhub.search.zero_trials.ranking import Ranking, rank_programs
+
+TARGET = json.dumps(local_target())
+PLAN = ZeroTrialPlan(sources=("model",), pool=2, generations=0)
+
+
+def job(*sizes: int) -> Job:
+    return Job("made", SuiteWorkload("made", "matmul", sizes).module())
+
+
+def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> None:
+    model, wanted = linear(np.ones(172)), job(48, 48, 48)
+    own, other = (
+        rank_programs(each.mod, TARGET, model, KnownSchedules([]), PLAN).programs for each in (wanted, job(48, 48, 16))
+    )
+    with Builder(TARGET, processes=1) as builder, Runner(TARGET) as runner:
+        ranking = Ranking((other[0], own[0]), {"model's choice": 2})
+        kernel = _Kernel(wanted, ranking, default_program(wanted.mod, TARGET), builder)
+        chosen, found = kernel.first_right(builder, runner)
+        none, nothing = _Kernel(wanted, Ranking(other[:1]), None, builder).first_right(builder, None)
+
+    assert chosen is own[0]
+    assert (found.check, len(found.failed)) == (COMPARED, 1)
+    assert none is None
+    assert nothing.check is None
+    assert (nothing.error or "").startswith("None of the 1 best programs is right:")
+
+
+def test_what_cannot_run_here_is_built_and_in_the_database(linear: Any, tmp_path: Path) -> None:
+    with SearchFolder(tmp_path) as folder:
+        (found,) = compile_kernels(
+            [job(48, 48, 48)], linear(np.ones(172)), CompileTarget(TARGET), KnownSchedules([]), PLAN, out=folder
+        )
+
+    assert (found.check, found.library, found.error) == (BUILT, None, None)
+    assert len(SearchDatabase(tmp_path).database.get_all_tuning_records()) == 1
+
+
+@pytest.mark.parametrize(("triple", "suffix"), [(None, ".so"), ("vax-dec-ultrix", ".o")])
+def test_a_library_is_an_object_where_nothing_links(triple: str | None, suffix: str) -> None:
+    target = {"kind": "llvm", "num-cores": 1, **({"mtriple": triple} if triple else {})}
+
+    assert CompileTarget(json.dumps(target)).suffix == suffix
