@@ -13,32 +13,11 @@ import click
 from costhub.cards.site.facts import BASELINE, CEILING, MODEL
 from costhub.hub.benchmark import BENCHMARK, BENCHMARK_VERSION
 from costhub.hub.catalogue.hubs import EMBEDDED
-from scripts.tables.benchmark import METRICS, TRACKS, Track, leaderboard
+from scripts.tables.benchmark import METRICS, MORE_TRACKS, TRACKS, Track, leaderboard, more_summaries
 from scripts.tables.figures import read
-from scripts.tables.models import summaries
 from scripts.tables.results import todays_command
 
 RESULTS = "docs/results"
-MORE_TRACKS = (
-    Track(
-        "A100",
-        "nvidia-a100",
-        "workload-18-seed0",
-        "new workloads on a GPU, from many measurements",
-        ("nvidia-a100-mlp", "nvidia-a100-gbt", "nvidia-a100-blend", "any-gpu-conditioned"),
-    ),
-    *(
-        Track(
-            name,
-            device,
-            "workload-12-seed0",
-            "new workloads on a GPU, with latencies of Ansor",
-            (f"{device}-blend", "any-gpu-conditioned"),
-        )
-        for name, device in (("V100", "nvidia-v100"), ("K80", "nvidia-k80"), ("MI50", "amd-mi50"))
-    ),
-)
-"""Not part of the benchmark, but models in the package were evaluated there; recipes of others only on the A100."""
 UNSEEN = Track("Unseen CPU", "amd-epyc-zen4-2c", "workload-40-seed0", "a CPU that no shipped model has learned from")
 _FIGURES = (*METRICS, *(f"{metric}_se" for metric in METRICS))
 
@@ -50,12 +29,10 @@ def benchmark_json(results: Path) -> dict[str, Any]:
         results: The folder `RESULTS`.
     """
     result = read(results, "model_comparison")
-    lines = [json.loads(line) for line in (results / "models.jsonl").read_text(encoding="utf-8").splitlines()]
     tracks = [_track(track, leaderboard(result, track)) for track in TRACKS]
     tracks.append(_track(UNSEEN, unseen_rows(read(results, "unseen_chip"))))
-    for track in MORE_TRACKS:
-        own = [line for line in lines if (line["device"], line["split"]) == (track.device, track.split)]
-        tracks.append(_track(track, leaderboard({"summary": summaries(own)}, track)))
+    more = more_summaries(results)
+    tracks += [_track(track, leaderboard(more, track)) for track in MORE_TRACKS]
     versions = ", ".join(f"{name} {result['versions'][name]}" for name in ("tvm", "costhub"))
     origin = {
         "results": f"{RESULTS}/model_comparison.json (more: models.jsonl, unseen_chip.json; shipped: evaluation.json)",

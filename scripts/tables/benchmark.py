@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table
 from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION
 from scripts.tables.gains import mean_with_error
+from scripts.tables.models import summaries
 
 Result = Mapping[str, Any]
 METRICS = ("top_1", "top_5", "pairwise")
+_PLAIN = re.compile(r"|all devices, blend|\d+ of each workload")
+"""Variants that tables show under the plain name of a model; the last learns from as many as shipped ones do."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,26 @@ TRACKS = (
     Track("Second CPU", "intel-xeon-icelake-2c", "workload-40-seed0", "the CPU track on another maker's chip", ANY_CPU),
     Track("GPU", "nvidia-h200", "fold-5", "new workloads on a GPU, from few measurements"),
 )
+MORE_TRACKS = (
+    Track(
+        "A100",
+        "nvidia-a100",
+        "workload-18-seed0",
+        "new workloads on a GPU, from many measurements",
+        ("nvidia-a100-mlp", "nvidia-a100-gbt", "nvidia-a100-blend", "any-gpu-conditioned"),
+    ),
+    *(
+        Track(
+            name,
+            device,
+            "workload-12-seed0",
+            "new workloads on a GPU, with latencies of Ansor",
+            (f"{device}-blend", "any-gpu-conditioned"),
+        )
+        for name, device in (("V100", "nvidia-v100"), ("K80", "nvidia-k80"), ("MI50", "amd-mi50"))
+    ),
+)
+"""Not part of the benchmark, but models in the package were evaluated there, beside recipes of others."""
 BASELINES = {
     ("noise ceiling", "", ""): ("noise ceiling", "the truth, measured once more"),
     ("random", "", ""): ("random order", "-"),
@@ -63,7 +88,7 @@ def leaderboard(result: Result, track: Track) -> list[dict[str, Any]]:
     for row in result["summary"]:
         key = (row["model"], row["objective"], row["spec"])
         known = {**BASELINES, **MODELS}.get(key)
-        is_plain = row["variant"] in ("", "all devices, blend") and not row["also"]
+        is_plain = _PLAIN.fullmatch(row["variant"]) and not row["also"]
         if known and is_plain and (row["device"], row["split"]) == (track.device, track.split):
             name, features = known
             kept = {metric: row[metric] for metric in METRICS}
@@ -96,8 +121,24 @@ def _held_out(model: str, device: str) -> dict[str, Mapping[str, float]]:
 
 def benchmark_table(result: Result) -> str:
     """A table for each track; the best model of a column, baselines apart from the ceiling included, is bold."""
+    return _tables(result, TRACKS)
+
+
+def more_summaries(results: Path) -> Result:
+    """The lines of models.jsonl on `MORE_TRACKS`, in the form of `model_comparison.json`."""
+    places = {(track.device, track.split) for track in MORE_TRACKS}
+    lines = map(json.loads, (results / "models.jsonl").read_text(encoding="utf-8").splitlines())
+    return {"summary": summaries(line for line in lines if (line["device"], line["split"]) in places)}
+
+
+def more_tables(results: Path) -> str:
+    """As `benchmark_table`, of the tracks that are not part of the benchmark."""
+    return _tables(more_summaries(results), MORE_TRACKS)
+
+
+def _tables(result: Result, tracks: Sequence[Track]) -> str:
     parts = []
-    for track in TRACKS:
+    for track in tracks:
         rows = leaderboard(result, track)
         ranked = [row for row in rows if row["name"] != "noise ceiling"]
         best = {metric: max(row[metric] for row in ranked) for metric in METRICS}
@@ -121,3 +162,5 @@ def _cell(row: Mapping[str, Any], metric: str, best: float) -> str:
 
 BENCHMARK_TABLES: dict[str, Callable[[Result], str]] = {"benchmark": benchmark_table}
 BENCHMARK_VIEWS = {"benchmark": "model_comparison"}
+MORE_TABLES: dict[str, Callable[[Path], str]] = {"benchmark_gpus": more_tables}
+"""Name of a place -> its renderer, which takes the folder of the results."""

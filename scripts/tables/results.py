@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import DataError
-from scripts.tables.benchmark import BENCHMARK_TABLES, BENCHMARK_VIEWS
+from scripts.tables.benchmark import BENCHMARK_TABLES, BENCHMARK_VIEWS, MORE_TABLES
 from scripts.tables.collecting import COLLECTOR_TABLES
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.figures import fill_figures
@@ -119,7 +119,7 @@ def fill(text: str, results: Path) -> str:
 
 def _render(name: str, results: Path) -> str:
     path = results / f"{VIEWS.get(name, name)}.json"
-    several = {**FRONT_TABLES, **REFERENCE_TABLES}
+    several = {**FRONT_TABLES, **MORE_TABLES, **REFERENCE_TABLES}
     if name not in {**TABLES, **several}:
         raise DataError(f"There is no results table named {name!r}; there are {', '.join([*TABLES, *several])}.")
     try:

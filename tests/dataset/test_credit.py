@@ -41,6 +41,13 @@ def test_everybody_is_named_once_with_the_licence(folder: Path) -> None:
     assert data_credit(folder) == "Ada (MIT), Bob (no licence)"
 
 
+def test_rows_that_were_replayed_say_from_whose_logs(folder: Path) -> None:
+    with DataFolder.open(folder).writer("one") as writer:
+        writer.append(row(5, contributor="Cy", licence="MIT", transplanted_from="ansor"))
+
+    assert data_credit(folder) == "Ada (MIT), Bob (no licence), Cy (MIT; replayed from logs of Ansor)"
+
+
 def test_only_the_devices_asked_for_count(folder: Path) -> None:
     assert data_credit(folder, ["two"]) is None
     with pytest.raises(DataError, match="three"):

@@ -154,7 +154,7 @@ JOINT = [
 """One model of all devices of the folder, tested on each."""
 
 GRIDS = {
-    "recipes": [GridEntry(RANDOM, TILES), *BASIC[1:]],
+    "recipes": BASIC,
     "comparison": COMPARISON,
     "ablations": ABLATIONS,
     "learning": LEARNING,

@@ -60,6 +60,9 @@ def run(
         draw = repeat_noise(measured) if gap is None else gap_noise(measured.programs, gap)
         evaluation = noise_ceiling(measured.programs, draw, seed=seed)
         facts: dict[str, Any] = {}
+    elif entry.model == RANDOM:  # constant scores get the exact expectation of random choice, and need no features
+        programs = source.measured(part).programs
+        evaluation, facts = evaluate_scores(np.zeros(programs.n), programs), {"test_programs": programs.n}
     else:
         train, test = source.sides(part, entry, seed)
         model = _new(entry, source)
@@ -70,9 +73,7 @@ def run(
 
 
 def _new(entry: GridEntry, source: DeviceData) -> Any:
-    """The model, not yet fitted; None for random choice."""
-    if entry.model == RANDOM:
-        return None
+    """The model, not yet fitted."""
     if entry.model in BASELINES:
         return BASELINES[entry.model]()
     model = entry.make()
@@ -82,8 +83,6 @@ def _new(entry: GridEntry, source: DeviceData) -> Any:
 
 
 def _scores(model: Any, train: Programs, test: Programs, seed: int, valid_share: float) -> tuple[Any, dict[str, Any]]:
-    if model is None:  # constant scores get the exact expectation of random choice
-        return np.zeros(test.n), {"test_programs": test.n}
     began, began_cpu = time.perf_counter(), time.process_time()
     if isinstance(model, TvmXgb | TensetMlp):
         model.fit(train.measured(), seed=seed)

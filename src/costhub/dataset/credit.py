@@ -26,7 +26,8 @@ def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> 
         device_ids: The devices; all by default.
 
     Returns:
-        ``NAME (LICENCE), NAME (LICENCE)``; None where no row names a contributor.
+        ``NAME (LICENCE), NAME (LICENCE)``; None where no row names a contributor. A licence is followed by the compiler
+        whose log the rows were replayed from, if any.
 
     Raises:
         DataError: The folder cannot be read, or has no such device.
@@ -35,12 +36,16 @@ def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> 
         >>> from costhub.hub.catalogue.hubs import dataset_folders
         >>> data_credit(dataset_folders()["costhub/nvidia-h200"])
         'costhub (Apache-2.0)'
+        >>> data_credit(dataset_folders()["costhub/nvidia-k80"])
+        'microsoft/nnfusion (MIT; replayed from logs of Ansor)'
     """
+    columns = ["contributor", "licence", "transplanted_from"]
     credits: set[tuple[str, str]] = set()
-    for batch in DataFolder.open(folder).iter_measurements(device_ids, ["contributor", "licence"]):
-        distinct = pa.Table.from_batches([batch]).group_by(["contributor", "licence"]).aggregate([])
-        for row in distinct.to_pylist():
-            credits.add((row["contributor"] or "", row["licence"] or "no licence"))
+    for batch in DataFolder.open(folder).iter_measurements(device_ids, columns):
+        for row in pa.Table.from_batches([batch]).group_by(columns).aggregate([]).to_pylist():
+            compiler = row["transplanted_from"]
+            replayed = f"; replayed from logs of {compiler.capitalize()}" if compiler else ""
+            credits.add((row["contributor"] or "", f"{row['licence'] or 'no licence'}{replayed}"))
     return _SEPARATOR.join(f"{name} ({licence})" for name, licence in sorted(credits) if name) or None
 
 

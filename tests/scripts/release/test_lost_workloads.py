@@ -22,6 +22,7 @@ from costhub.dataset.trace import trace_to_json
 from costhub.dataset.workload import count_flop
 from scripts.release.fused_operators import candidates
 from scripts.release.lost_workloads import (
+    MEASURED_BY,
     LoggedTask,
     block_names,
     choose,
@@ -179,6 +180,8 @@ def test_the_command_writes_a_database_with_numbers_kept(tmp_path: Path, monkeyp
     strange = json.loads(record(schedule(mod, 2), MATMUL_SHAPES))
     strange[1][0][0][0][2][0] = "unheard"
     (tmp_path / "records.json.gz").write_bytes(gzip.compress("\n".join([json.dumps(strange), *lines]).encode()))
+    # The importer reads from it which TVM made the latencies.
+    assert read_workload(workload_line(mod).encode())[1] == MEASURED_BY == "0.16.dev0"
     (tmp_path / "t.json.xz").write_bytes(lzma.compress(workload_line(mod).encode()))
     (tmp_path / "log").write_text(f"  0 | odd |   7 |  1 | N/A\n  1 | dense |  {count_flop(mod):.0f} |  3 | N/A\n")
     words = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -10,6 +11,8 @@ from costhub.errors import CosthubError
 from scripts.bench.__main__ import commands
 from scripts.bench.common.data import DATASETS
 from scripts.bench.models.compare import sources_of
+from scripts.bench.models.grid import RANDOM, GridEntry
+from scripts.bench.models.runs import key_of, run
 
 H200 = DATASETS / "nvidia-h200"
 
@@ -56,3 +59,29 @@ def test_a_wrong_name_is_a_sentence(wrong: tuple[str, ...]) -> None:
     assert done.exit_code == 1
     assert done.output.startswith("Error: ")
     assert "Traceback" not in done.output
+
+
+def test_a_capped_comparison_learns_from_some_programs_and_tests_on_all() -> None:
+    [source], [whole] = (sources_of(["nvidia-h200"], (), None, each) for each in (8, None))
+    [part] = source.parts(["workload-12-seed0"], seed=0)
+    entry = GridEntry("gbt", "trace_decisions@1", "log")
+
+    train, test = source.sides(part, entry, seed=0)
+    again, _ = source.sides(part, entry, seed=1)
+
+    assert np.bincount(train.group).max() == 8
+    assert np.array_equal(train.rows, again.rows)
+    assert train.n < whole.sides(part, entry, seed=0)[0].n
+    assert test.n == whole.sides(part, entry, seed=0)[1].n
+    assert key_of(source, part, entry, 0)["variant"] == "8 of each workload"
+    assert key_of(whole, part, entry, 0)["variant"] == ""
+
+
+def test_random_order_ranks_all_measured_programs() -> None:
+    [source] = sources_of(["nvidia-h200"], (), None, 8)
+    [part] = source.parts(["workload-12-seed0"], seed=0)
+
+    row = run(source, part, GridEntry(RANDOM), 0)
+
+    assert (row["pairwise"], row["variant"], row["spec"]) == (0.5, "", "")
+    assert row["test_programs"] == source.measured(part).programs.n
