@@ -46,6 +46,7 @@ BENCHMARKS = {
     "operators": "search.operators",
     "strategies": "search.strategies",
     "search-stopping": "search.stopping",
+    "zero-trials": "search.zero_trials",
     "queries": "search.queries",
     "composition": "search.composition",
     "speed": "search.speed",

@@ -1,4 +1,4 @@
-"""Tables of whole networks and single operators: untuned, tuned, and run by torch and other engines."""
+"""Tables of networks and operators: untuned, tuned, compiled without measuring, run by torch and other engines."""
 
 from __future__ import annotations
 
@@ -231,3 +231,52 @@ NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
 }
 NETWORK_VIEWS = {"engine_details": "engines", "engine_profiles": "engines"}
 """Views of one file, see `scripts.tables.results`."""
+
+
+def zero_trials_table(result: Mapping[str, Any]) -> str:
+    """A line per method, then a line per workload or network, from the `rows` of the benchmark `zero-trials`.
+
+    Args:
+        result: With `rows`: `subject`, `method`, `seed`, `trials`, `gain` (stock's latency over its own, None where
+            there is no schedule) and, of methods without trials, `kernels`.
+    """
+    rows = result["rows"]
+    if not rows:
+        return "Not measured yet."
+    methods = dict.fromkeys(row["method"] for row in rows)
+    lines = [_method_line(name, [row for row in rows if row["method"] == name]) for name in methods]
+    columns = [
+        TableColumn("method", "method"),
+        number("trials", "trials", "d"),
+        number("subjects", "workloads and networks", "d"),
+        number("without", "without a schedule", "d"),
+        number("gain", "stock's latency / own", ".3f"),
+        number("worst", "worst", ".3f"),
+        number("ranking_s", "ranking of a kernel (s)", ".1f"),
+    ]
+    return "\n\n".join([markdown_table(lines, columns), _by_subject(rows, list(methods))])
+
+
+def _method_line(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    gains = [row["gain"] for row in rows if row["gain"] is not None]
+    ranked = [kernel["seconds"] for row in rows for kernel in row.get("kernels", ())]
+    return {
+        "method": title_of(name),
+        "trials": max(row["trials"] for row in rows),
+        "subjects": len({row["subject"] for row in rows}),
+        "without": len(rows) - len(gains),
+        "gain": geometric(gains),
+        "worst": min(gains, default=None),
+        "ranking_s": sum(ranked) / len(ranked) if ranked else None,
+    }
+
+
+def _by_subject(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    """The gain of each method on each workload or network: geometric means over seeds."""
+    lines = []
+    for subject in dict.fromkeys(row["subject"] for row in rows):
+        of_it = [row for row in rows if row["subject"] == subject and row["gain"] is not None]
+        gains = {name: geometric([row["gain"] for row in of_it if row["method"] == name]) for name in methods}
+        lines.append({"subject": subject, **gains})
+    columns = [TableColumn("subject", "workload or network")]
+    return markdown_table(lines, [*columns, *(number(name, title_of(name), ".3f") for name in methods)])

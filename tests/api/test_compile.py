@@ -112,6 +112,18 @@ def test_a_compilation_replaces_an_earlier_one_and_nothing_else(compiled: Compil
         check_folder(tmp_path)
 
 
+def test_an_interrupted_compilation_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(job: Any, *_: Any) -> None:
+        (tmp_path / "database_workload.json").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("costhub.search.zero_trials.compile._Kernel.begin", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compile("matmul.128x128x128", tmp_path, options=QUICK, progress=False)
+
+    check_folder(tmp_path)
+
+
 def test_a_workload_is_not_a_network(compiled: Compilation) -> None:
     with pytest.raises(NetworkError, match="Which network: there is none for this machine"):
         compiled.load()

@@ -75,7 +75,13 @@ class CompileOptions:
 
 @dataclass(frozen=True, repr=False)
 class Compilation:
-    """The outcome of `costhub.compile`; `print` shows it as a table."""
+    """The outcome of `costhub.compile`; `print` shows it as a table.
+
+    Example:
+        >>> compiled = costhub.compile("matmul.128x128x128", "compiled")  # doctest: +SKIP
+        >>> compiled.kernels[0].check  # doctest: +SKIP
+        'compared'
+    """
 
     out: Path
     """The folder of the results."""
@@ -227,6 +233,9 @@ class _Compilation:
         if len({job.name for job in jobs}) < len(jobs):
             raise ArgumentError("Two workloads have the same name; name each once, in Python by a dictionary.")
         with SearchFolder(self.out) as folder:
+            # An interrupted compilation leaves a database, which the next one may replace.
+            begun = {"costhub": KIND, "version": REPORT_VERSION, "is_finished": False}
+            write_replacing(self.out / REPORT, json.dumps(begun).encode())
             kernels = self._kernels(jobs, known, plan, folder, own)
             finished = self._networks()
             summary = self._summary(kernels, finished, known, plan)
@@ -297,6 +306,7 @@ class _Compilation:
             "version": REPORT_VERSION,
             "device": self.found.row["device_id"],
             "target": json.loads(self.found.target.target),
+            "is_finished": True,
             "runs_here": self.found.target.runs_here,
             "model": self.model.name,
             "model_reason": self.model.reason,

@@ -10,7 +10,9 @@ from scripts.tables.networks import (
     engines_table,
     networks_table,
     operators_table,
+    zero_trials_table,
 )
+from scripts.tables.search import LIGHT
 
 
 def row(seed: int, tuned_us: float, **more: Any) -> dict[str, Any]:
@@ -116,3 +118,25 @@ def test_profiles_have_a_column_for_each_kind_that_occurs() -> None:
 
 def test_without_rows_of_engines_it_says_so() -> None:
     assert engines_table({"rows": []}) == engine_profiles_table({"profiles": []}) == "Not measured yet."
+
+
+def zero_trial_row(subject: str, method: str, gain: float | None, **facts: Any) -> dict[str, Any]:
+    return {"subject": subject, "method": method, "seed": 0, "trials": 0, "best_us": 1.0, "gain": gain, **facts}
+
+
+def test_gains_are_geometric_means_and_kernels_without_a_schedule_are_counted() -> None:
+    rows = [
+        zero_trial_row("a", LIGHT, 1.0, trials=512),
+        zero_trial_row("a", "model alone", 2.0, kernels=[{"seconds": 1.0}, {"seconds": 3.0}]),
+        zero_trial_row("b", "model alone", 0.5, kernels=[{"seconds": 2.0}]),
+        zero_trial_row("c", "model alone", None, kernels=[]),
+    ]
+    lines = zero_trials_table({"rows": rows}).splitlines()
+
+    assert lines[2] == "| stock (start-up removed) | 512 | 1 | 0 | 1.000 | 1.000 | - |"
+    assert lines[3] == "| model alone | 0 | 3 | 1 | 1.000 | 0.500 | 2.0 |"
+    assert lines[7:] == ["| a | 1.000 | 2.000 |", "| b | - | 0.500 |", "| c | - | - |"]
+
+
+def test_no_rows_are_no_table() -> None:
+    assert zero_trials_table({"rows": []}) == "Not measured yet."
