@@ -51,7 +51,7 @@ class CompileOptions:
 
     Example:
         >>> CompileOptions(sources=("carried", "model")).pool
-        192
+        128
     """
 
     sources: tuple[str, ...] = ("measured", "carried", "model")
@@ -61,7 +61,7 @@ class CompileOptions:
     have learned from them all the same: give one that has not."""
     data: tuple[str | Path, ...] = ()
     """Data folders whose schedules are known as well, such as that of `costhub collect`."""
-    pool: int = 192
+    pool: int = 128
     """Random programs of each workload that the model scores, beside those that follow from the best ones."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""

@@ -72,7 +72,7 @@ Example:
 )
 @click.option(
     "--pool",
-    default=192,
+    default=128,
     show_default=True,
     metavar="N",
     type=WholeNumber(min=1),

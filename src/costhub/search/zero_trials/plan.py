@@ -21,16 +21,16 @@ class ZeroTrialPlan:
 
     Example:
         >>> ZeroTrialPlan(sources=("carried",)).pool
-        192
+        128
     """
 
     sources: tuple[str, ...] = tuple(SOURCES)
     """Keys of `SOURCES`."""
-    pool: int = 192
+    pool: int = 128
     """Random programs of the design space that the model scores for a workload."""
     generations: int = 2
     """How often the best programs are changed, and the results scored."""
-    children: int = 48
+    children: int = 32
     """Changed programs of a generation."""
     seed: int = 0
 
