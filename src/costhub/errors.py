@@ -72,7 +72,16 @@ class UnknownNameError(CosthubError):
 
     exit_code = 2
 
-    def __init__(self, kind: str, name: str, close: Sequence[str], listing: str, known: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        close: Sequence[str],
+        listing: str,
+        known: Sequence[str] = (),
+        *,
+        advice: str = "",
+    ) -> None:
         """Says what is not there, and what is.
 
         Args:
@@ -81,6 +90,7 @@ class UnknownNameError(CosthubError):
             close: Known names that it may be a slip of.
             listing: What lists all names: "`costhub devices`".
             known: All names, if they are few; they are listed where none is close.
+            advice: A sentence on what to do if the name is none of these.
         """
         self.name = name
         self.close = tuple(close)
@@ -90,7 +100,7 @@ class UnknownNameError(CosthubError):
             hint = f"There {'is' if len(known) == 1 else 'are'} {either(known, 'and')}."
         else:
             hint = f"Nothing is close to it. {listing} lists what there is."
-        super().__init__(f"There is no {kind} named {name!r}. {hint}")
+        super().__init__(f"There is no {kind} named {name!r}. {hint} {advice}".rstrip())
 
 
 class AmbiguousNameError(CosthubError):

@@ -21,7 +21,7 @@ from costhub.dataset.shards.shard import ROW_GROUP_ROWS
 from costhub.dataset.splits import split
 from costhub.dataset.splits.split import Split
 from costhub.errors import AmbiguousNameError, DataError, UnknownNameError
-from costhub.hub.catalogue.hubs import dataset_folders
+from costhub.hub.catalogue.hubs import dataset_folders, hubs_searched
 from costhub.hub.catalogue.names import LISTING, resolve_device
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.hugging_face import readable_errors
@@ -131,7 +131,9 @@ def _in_local_hub(address: Address) -> DataAddress:
     if len(fitting) > 1:
         raise AmbiguousNameError("dataset", name, fitting)
     if not fitting:
-        raise DataError(f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each.")
+        raise DataError(
+            f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each. {hubs_searched()}"
+        )
     return DataAddress(str(datasets[fitting[0]]), device_id=device_id, dataset=fitting[0])
 
 
@@ -139,7 +141,8 @@ def _device(name: str, datasets: dict[str, Path]) -> str:
     try:
         return resolve_device(name).device_id
     except UnknownNameError:
-        raise UnknownNameError("data folder, dataset or device", name, _close_to(name, datasets), LISTING) from None
+        kind, close = "data folder, dataset or device", _close_to(name, datasets)
+        raise UnknownNameError(kind, name, close, LISTING, advice=hubs_searched()) from None
 
 
 def _close_to(name: str, datasets: dict[str, Path]) -> list[str]:

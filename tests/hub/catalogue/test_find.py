@@ -166,6 +166,14 @@ def test_a_folder_is_a_model_with_or_without_a_manifest(hub: Path, make_model: A
         find_model(str(folder), arch="gbt")
 
 
+def test_a_listed_device_without_a_model_is_told_which_one_serves_it(hub: Path, make_model: Any) -> None:
+    register_device({"device_id": "any-cpu", "kind": "cpu"}, path=hub / "devices.json")
+    write_manifest(make_model(hub / "models/costhub/any-cpu-mlp", device_id="any-cpu", arch="mlp"))
+
+    with pytest.raises(ModelError, match="has no model yet. Such devices use any-cpu: `costhub pull any-cpu`"):
+        find_model("acme-two")
+
+
 @pytest.mark.usefixtures("hub")
 def test_auto_takes_the_nearest_device_and_says_why() -> None:
     found = choose_model("auto", {"kind": "cpu", "cores": 8})

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from costhub.errors import AmbiguousNameError, UnknownNameError
 from costhub.hub.catalogue.devices import Device
+from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.catalogue.names import normalise, resolve_device, resolve_name
 
 DEVICES = [
@@ -33,6 +34,28 @@ def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
         resolve_device("nvidia-h20O", DEVICES)
 
     assert caught.value.close[0] == "nvidia-h200"
+
+
+def test_an_unlisted_device_is_told_which_model_serves_it() -> None:
+    stand_ins = [Device(device_id="any-gpu", kind="cuda"), Device(device_id="any-cpu", kind="cpu")]
+
+    with pytest.raises(UnknownNameError, match="not listed, or a part of one, uses any-cpu or any-gpu; .*`auto`"):
+        resolve_name("acme-nine-1c", [*DEVICES, *stand_ins])
+    with pytest.raises(UnknownNameError, match="not listed, or a part of one, uses any-gpu; .*`auto`"):
+        resolve_device("acme-nine-1c", [*DEVICES, stand_ins[0]])
+    with pytest.raises(UnknownNameError, match="has no model of its own; .*`auto`"):
+        resolve_device("acme-nine-1c", DEVICES)
+
+
+def test_the_name_of_a_model_that_no_hub_has_is_answered_with_where_hubs_are(
+    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnknownNameError, match=r"COSTHUB_HUB can name the folder of a further hub to search\.$"):
+        resolve_name("lab/mine")
+
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path))
+    with pytest.raises(UnknownNameError, match=f"COSTHUB_HUB names {tmp_path}, which was searched too"):
+        resolve_name("lab/mine")
 
 
 def test_an_alias_of_several_devices_is_refused_with_their_ids() -> None:

@@ -13,7 +13,7 @@ from costhub.errors import ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, find_device, load_devices
 from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, list_models, models_for, read_entry
 from costhub.hub.catalogue.names import ResolvedName, resolve_name
-from costhub.hub.catalogue.nearest import NearestDevice, nearest_device, nearest_order
+from costhub.hub.catalogue.nearest import STAND_INS, NearestDevice, nearest_device, nearest_order
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.hugging_face import fetch_snapshot
 
@@ -255,4 +255,5 @@ def _no_model_message(device: Device) -> str:
     text = f"{device.device_id} is in the index but has no model yet."
     if near is None:
         return f"{text} Measure programs with `costhub collect` and train one with `costhub train`."
-    return f"{text} The nearest device with one is {near.device_id}: `costhub pull {near.device_id}` fetches it."
+    what = "Such devices use" if near.device_id in STAND_INS.values() else "The nearest device with one is"
+    return f"{text} {what} {near.device_id}: `costhub pull {near.device_id}` fetches it."

@@ -61,6 +61,18 @@ def hub_roots() -> tuple[HubRoot, ...]:
     return (HubRoot(path, f"the hub {path}"), embedded)
 
 
+def hubs_searched() -> str:
+    """A sentence for messages on names that no hub has: where else they could come from.
+
+    Raises:
+        AddressError: As `hub_roots`.
+    """
+    shared, *embedded = hub_roots()
+    if embedded:
+        return f"{HUB_VARIABLE} names {shared.path}, which was searched too."
+    return f"{HUB_VARIABLE} can name the folder of a further hub to search."
+
+
 def embedded_root() -> HubRoot:
     """The hub shipped in the package."""
     return HubRoot(EMBEDDED, "the embedded hub")

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from costhub.errors import AmbiguousNameError, UnknownNameError
+from costhub.errors import AmbiguousNameError, UnknownNameError, either
 from costhub.hub.catalogue.devices import Device, load_devices
-from costhub.hub.catalogue.hubs import ModelEntry, list_models
+from costhub.hub.catalogue.hubs import ModelEntry, hubs_searched, list_models
+from costhub.hub.catalogue.nearest import STAND_INS
 from costhub.names import close_names
 
 LISTING = "`costhub devices`"
@@ -47,7 +48,8 @@ def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device
     searched = load_devices() if devices is None else devices
     device = _lookup(normalise(name), searched)
     if device is None:
-        raise UnknownNameError("device", name, _close_to(name, _all_names(searched)), LISTING)
+        close = _close_to(name, _all_names(searched))
+        raise UnknownNameError("device", name, close, LISTING, advice=_unlisted(searched))
     return device
 
 
@@ -74,7 +76,8 @@ def resolve_name(
             if device is not None:
                 return ResolvedName(device, arch)
     names = {*_all_names(searched), *(f"{name}-{e.arch}" for e in entries for name in e.devices)}
-    raise UnknownNameError("device or model", name, _close_to(name, names), LISTING)
+    advice = hubs_searched() if "/" in name else _unlisted(searched)
+    raise UnknownNameError("device or model", name, _close_to(name, names), LISTING, advice=advice)
 
 
 def _lookup(normalised: str, devices: Sequence[Device]) -> Device | None:
@@ -85,6 +88,14 @@ def _lookup(normalised: str, devices: Sequence[Device]) -> Device | None:
     if len(hits) > 1:
         raise AmbiguousNameError("device", normalised, [device.device_id for device in hits])
     return hits[0] if hits else None
+
+
+def _unlisted(devices: Sequence[Device]) -> str:
+    """What a device without an entry takes, as a sentence."""
+    ids = {device.device_id for device in devices}
+    stand_ins = [name for name in dict.fromkeys(STAND_INS.values()) if name in ids]
+    use = f"uses {either(stand_ins)}" if stand_ins else "has no model of its own"
+    return f"A device that is not listed, or a part of one, {use}; on the device itself, `auto` takes the best model."
 
 
 def _all_names(devices: Sequence[Device]) -> set[str]:
