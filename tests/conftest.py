@@ -224,6 +224,25 @@ def measured() -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def noisy(measured: Callable[..., Path]) -> Callable[[Path], Path]:
+    """Makes a data folder of one session whose repeats disagree, as beside other programs (CH060)."""
+    from costhub.dataset.folder import DataFolder
+
+    def make(path: Path) -> Path:
+        folder = DataFolder.open(measured(path))
+        rows = folder.measurements().to_pylist()
+        for shard in path.glob("measurements/*/*.parquet"):
+            shard.unlink()
+        with folder.writer(rows[0]["device_id"]) as writer:
+            for number, row in enumerate(rows):
+                run_s = [seconds * (1, 1.23)[place % 2] for place, seconds in enumerate(row["run_s"])]
+                writer.append({**row, "record_id": f"r{number}", "session": "one", "run_s": run_s})
+        return path
+
+    return make
+
+
 @pytest.fixture
 def sound_model(tmp_path: Path) -> Callable[..., Path]:
     """Makes a copy of a shipped model of two architectures, without its manifest unless that is wanted."""

@@ -86,6 +86,7 @@ CARDS = st.builds(
     sample_rows=COUNT,
     pictures=st.lists(st.sampled_from(list(PICTURES)), max_size=1),
     changes=st.lists(CHANGES, max_size=3),
+    warned_rows=st.dictionaries(TEXT, COUNT, max_size=2),
 )
 
 CARD = DatasetCard(
@@ -256,6 +257,7 @@ def test_the_changes_of_a_card_are_known_and_of_another_text_there_are_none() ->
         ("\n  rows: 12000\n", "\n", "The card lacks rows"),
         ("\n  rows: 12000\n", "\n  rows: many\n", "wrong kind .rows."),
         ("    added: 9000\n", "    added: [1]\n", "wrong kind .changes."),
+        ("warned_rows: {}", "warned_rows: {CH060: many}", "wrong kind .warned_rows."),
         ("dataset_card_version: 1", "card_version: 1", "was not written by costhub"),
     ],
 )

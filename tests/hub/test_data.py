@@ -73,14 +73,14 @@ def test_a_device_in_several_datasets_is_refused_with_their_names(shelf: Path) -
 
 
 def test_a_device_without_data_is_said_to_have_none(shelf: Path) -> None:
-    with pytest.raises(DataError, match="No hub on this machine has measurements of acme-two.*COSTHUB_HUB"):
+    with pytest.raises(DataError, match=r"No hub on this machine has measurements of acme-two.*COSTHUB_HUB"):
         place("acme-two")
 
 
 def test_an_unknown_name_is_refused_with_the_close_ones(shelf: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"no data folder, dataset or device named 'bords'. Did you mean boards"):
         place("bords")
-    with pytest.raises(UnknownNameError, match="Nothing is close to it.*COSTHUB_HUB can name the folder"):
+    with pytest.raises(UnknownNameError, match=r"Nothing is close to it.*COSTHUB_HUB can name the folder"):
         place("xyz")
 
 

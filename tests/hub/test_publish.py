@@ -178,6 +178,19 @@ def test_what_check_refuses_does_not_go(measured: Any, tmp_path: Path, hugging_f
     assert hugging_face.requests == []
 
 
+def test_noisy_rows_go_with_a_warning_that_the_card_keeps(noisy: Any, tmp_path: Path, hugging_face: Any) -> None:
+    plans: list[PublishPlan] = []
+    folder = noisy(tmp_path / "data")
+
+    publish(folder, TO, agree=lambda plan: bool(plans.append(plan)) or True)
+
+    (found,) = (found for found in plans[0].warnings if found.rule == "CH060")
+    card = hugging_face.files(REPO)["README.md"].decode()
+    assert parse(card).warned_rows["CH060"] == found.rows > 20
+    limits = card.split("## Limits")[1].split("## ")[0]
+    assert f"- {found.rows} rows do not keep the rule CH060 of `costhub check` (most repeats of a session" in limits
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -11,6 +11,7 @@ from typing import Any, get_origin, get_type_hints
 from costhub.cards.card_parts import citation, device_facts, facts_table, inline, licence_entry
 from costhub.cards.markdown import join, split
 from costhub.cards.tables import TableColumn, markdown_table, number
+from costhub.dataset.check.rules import RULES
 from costhub.dataset.readme import CONFIGS, EXAMPLE_QUERY, dataset_config, is_generated
 from costhub.dataset.schema import TABLES, document
 from costhub.errors import DataError
@@ -89,6 +90,8 @@ class DatasetCard:
     """Of each published version `date`, `version` (None without a tag), `rows`, `added` and `revision`."""
     transplanted_from: list[str] = field(default_factory=list)
     """Compilers whose code was measured, where TVM only replays the schedules."""
+    warned_rows: dict[str, int] = field(default_factory=dict)
+    """Id of a rule of `costhub check` -> the rows of which it warns."""
 
     def configs(self) -> list[dict[str, Any]]:
         """The configurations that `datasets.load_dataset` offers: the tables, the sample, each device."""
@@ -153,6 +156,8 @@ def _check_kinds(card: DatasetCard) -> None:
             sound = isinstance(row, dict) and all(type(row.get(key)) is int for key in numbers)
             if not sound or not isinstance(row.get(text), str):
                 wrong.append(name)
+    if not wrong and any(type(rows) is not int for rows in card.warned_rows.values()):
+        wrong.append("warned_rows")
     if wrong:
         raise DataError(
             f"The `costhub` block of the card holds values of the wrong kind ({wrong[0]}). Publish the data "
@@ -368,6 +373,9 @@ def _limits(card: DatasetCard) -> str:
     failed = card.rows - card.ok
     if failed:
         limits.append(f"{failed:,} rows have no latency ({failed / card.rows:.1%}); `status` says why.")
+    for rule, rows in card.warned_rows.items():
+        asks = f" ({RULES[rule].title})" if rule in RULES else ""
+        limits.append(f"{rows:,} rows do not keep the rule {inline(rule)} of `costhub check`{asks}.")
     few = [inline(str(row["device_id"])) for row in card.devices if row["ok"] < 1000]
     if few:
         limits.append(f"Fewer than 1,000 latencies: {', '.join(few)}.")

@@ -13,7 +13,7 @@ from costhub.dataset.check.folder import check_folder
 from costhub.errors import ArgumentError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
 from costhub.hub.remote.address import AddressError
-from costhub.hub.remote.folder_repo import Repository, open_repository
+from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, PushedCommit, RemoteRepo, StaleError, repeat_if_stale
 from costhub.hub.staging import Consent, check_consent, is_agreed, own_names_in, staged
@@ -110,8 +110,10 @@ def contribute(
             raise ArgumentError(f"{folder} is a model; `costhub publish` puts it into a hub.")
         repo = open_repository(to, name, "dataset")
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
-        head = _head(repo)  # the check takes minutes
+        # The check takes minutes, so a folder that is missing is said first. A hub elsewhere hears of sound rows only.
+        head = _head(repo) if isinstance(repo, FolderRepo) else None
         refuse_unfit(ready.folder, deep=deep)
+        head = head or _head(repo)
         offer = Offer(
             repo.address,
             contribution_id({path: hash_file(local).sha256 for path, local in files.items()}),

@@ -132,7 +132,8 @@ def _in_local_hub(address: Address) -> DataAddress:
         raise AmbiguousNameError("dataset", name, fitting)
     if not fitting:
         raise DataError(
-            f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each. {hubs_searched()}"
+            f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each. "
+            f"{hubs_searched()}"
         )
     return DataAddress(str(datasets[fitting[0]]), device_id=device_id, dataset=fitting[0])
 

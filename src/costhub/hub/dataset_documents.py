@@ -108,6 +108,7 @@ def write_dataset_documents(
     changes: Sequence[Mapping[str, Any]],
     date: str,
     version: str | None = None,
+    warned_rows: Mapping[str, int] | None = None,
 ) -> DatasetCard:
     """Writes the card of a data folder, a sample of its rows and a picture of its latencies.
 
@@ -121,6 +122,7 @@ def write_dataset_documents(
         changes: The versions so far, see `dataset_card.with_change`.
         date: Of this version, ISO 8601.
         version: Its tag.
+        warned_rows: Id of a rule of `costhub check` -> the rows of which it warns; none by default.
 
     Raises:
         DataError: A row has no licence, or the README has no block of YAML.
@@ -146,6 +148,7 @@ def write_dataset_documents(
         pictures=_pictures(place, observed),
         changes=with_change(changes, date=date, version=version, rows=facts.total, revision=revision),
         transplanted_from=_compilers(place),
+        warned_rows=dict(warned_rows or {}),
     )
     (place / CARD).write_text(complete_dataset_card(text, card), encoding="utf-8")
     return card

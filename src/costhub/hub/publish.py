@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -15,6 +16,7 @@ from costhub.cards.dataset_card import PICTURES, SAMPLE, recorded_changes
 from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
 from costhub.cards.model_facts import ADDRESSED_VERSION
 from costhub.dataset.check.folder import check_folder
+from costhub.dataset.check.rule import Finding
 from costhub.errors import DataError, HubError, ModelError, RefusedError
 from costhub.hub.dataset_documents import write_dataset_documents
 from costhub.hub.model_check.model_gate import check_model
@@ -50,6 +52,8 @@ class PublishPlan:
     """Files that the hub already has."""
     is_new: bool
     """Whether the repository is created first."""
+    warnings: Sequence[Finding] = ()
+    """What the check of a dataset warns of; the card counts these rows."""
 
     @property
     def bytes(self) -> int:
@@ -115,11 +119,11 @@ def publish(
         address = repo.name if isinstance(repo, FolderRepo) else repo.address
         if ready.kind == "model":
             _address_model_card(ready.folder, address)
-        _check(ready)
+        warnings = _check(ready)
         head = repo.head()
         if ready.kind == "dataset":
-            _write_dataset_card(repo, ready, head, tag, address)
-        publication = _Publication(repo, ready, replace)
+            _write_dataset_card(repo, ready, head, tag, address, warnings)
+        publication = _Publication(repo, ready, replace, warnings)
         plan = publication.plan(head)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
             repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
@@ -149,6 +153,7 @@ class _Publication:
     ready: Staged
     replaces: bool
     """Whether measurements that only the hub has are deleted."""
+    warnings: Sequence[Finding]
 
     def plan(self, head: Head | None) -> PublishPlan:
         """What publishing on top of `head` would change.
@@ -164,6 +169,7 @@ class _Publication:
             removed=removed,
             unchanged=len(self.ready.files()) - len(added),
             is_new=head is None,
+            warnings=self.warnings,
         )
 
     def push(self, plan: PublishPlan, message: str) -> PushedCommit:
@@ -207,14 +213,16 @@ class _Publication:
             )
 
 
-def _check(ready: Staged) -> None:
+def _check(ready: Staged) -> list[Finding]:
+    """Refuses what is not fit to go; returns the warnings, which are no reason to."""
     personal = personal_texts(ready.files())
     if personal:
         raise RefusedError(f"{personal[0]} Nothing was sent; remove it, because everyone could read it.")
     if ready.kind == "model":
         check_model(ready.folder)
-        return
-    errors = [f for f in check_folder(ready.folder, progress=True) if f.severity == "error"]
+        return []
+    findings = check_folder(ready.folder, progress=True)
+    errors = [found for found in findings if found.severity == "error"]
     if errors:
         raise RefusedError(
             f"`costhub check` does not pass ({len(errors)} in all): {errors[0].rule} in {errors[0].where}: "
@@ -224,6 +232,21 @@ def _check(ready: Staged) -> None:
     if names:
         raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
     check_card(read_card(ready.folder / CARD), CARD)
+    return findings
+
+
+def warned_rows(warnings: Sequence[Finding]) -> dict[str, int]:
+    """Id of a rule -> the rows that do not keep it, of warnings about rows.
+
+    Example:
+        >>> from costhub.dataset.check.rule import Finding
+        >>> warned_rows([Finding("CH060", "warning", where, "", "", rows=20) for where in ("one", "two")])
+        {'CH060': 40}
+    """
+    rows: Counter[str] = Counter()
+    for found in warnings:
+        rows[found.rule] += found.rows
+    return dict(+rows)
 
 
 def _address_model_card(folder: Path, address: str) -> None:
@@ -239,7 +262,9 @@ def _address_model_card(folder: Path, address: str) -> None:
         write_manifest(folder)
 
 
-def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag: str | None, address: str) -> None:
+def _write_dataset_card(
+    repo: Repository, ready: Staged, head: Head | None, tag: str | None, address: str, warnings: Sequence[Finding]
+) -> None:
     """Writes the card of a dataset, which continues the list of versions of the card in the hub."""
     text = read_card(ready.folder / CARD)
     changes = recorded_changes(text)
@@ -253,6 +278,7 @@ def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag:
         changes=changes,
         date=datetime.now(timezone.utc).date().isoformat(),
         version=tag,
+        warned_rows=warned_rows(warnings),
     )
     check_card(read_card(ready.folder / CARD), CARD)
 

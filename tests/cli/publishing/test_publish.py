@@ -74,6 +74,22 @@ def test_it_says_where_it_went(costhub: Any, sound_model: Any, hugging_face: Any
     )
 
 
+def test_noisy_rows_are_said_before_the_question_with_what_to_do(
+    costhub: Any, noisy: Any, hugging_face: Any, tmp_path: Path
+) -> None:
+    folder = str(noisy(tmp_path / "data"))
+
+    done = costhub("publish", folder, "--to", "hf-hub:acme/data", "--dry-run")
+    told = json.loads(costhub("publish", folder, "--to", "hf-hub:acme/data", "--dry-run", "--json").out)
+
+    (rows,) = (found["rows"] for found in told["warnings"] if found["rule"] == "CH060")
+    assert rows > 20
+    assert (
+        f"CH060 warns of {rows} rows; it expects that most repeats of a session on a CPU agree. To do: " in done.out
+    )
+    assert "Warnings do not keep data from being published: the card counts such rows under Limits" in done.out
+
+
 def test_a_refusal_is_one_sentence(costhub: Any, sound_model: Any, hugging_face: Any) -> None:
     folder = sound_model("gbt")
     (folder / "x.pkl").write_bytes(b"\x80\x04.")

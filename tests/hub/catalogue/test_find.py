@@ -170,7 +170,7 @@ def test_a_listed_device_without_a_model_is_told_which_one_serves_it(hub: Path, 
     register_device({"device_id": "any-cpu", "kind": "cpu"}, path=hub / "devices.json")
     write_manifest(make_model(hub / "models/costhub/any-cpu-mlp", device_id="any-cpu", arch="mlp"))
 
-    with pytest.raises(ModelError, match="has no model yet. Such devices use any-cpu: `costhub pull any-cpu`"):
+    with pytest.raises(ModelError, match=r"has no model yet\. Such devices use any-cpu: `costhub pull any-cpu`"):
         find_model("acme-two")
 
 

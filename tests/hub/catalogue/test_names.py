@@ -39,11 +39,11 @@ def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
 def test_an_unlisted_device_is_told_which_model_serves_it() -> None:
     stand_ins = [Device(device_id="any-gpu", kind="cuda"), Device(device_id="any-cpu", kind="cpu")]
 
-    with pytest.raises(UnknownNameError, match="not listed, or a part of one, uses any-cpu or any-gpu; .*`auto`"):
+    with pytest.raises(UnknownNameError, match=r"not listed, or a part of one, uses any-cpu or any-gpu; .*`auto`"):
         resolve_name("acme-nine-1c", [*DEVICES, *stand_ins])
-    with pytest.raises(UnknownNameError, match="not listed, or a part of one, uses any-gpu; .*`auto`"):
+    with pytest.raises(UnknownNameError, match=r"not listed, or a part of one, uses any-gpu; .*`auto`"):
         resolve_device("acme-nine-1c", [*DEVICES, stand_ins[0]])
-    with pytest.raises(UnknownNameError, match="has no model of its own; .*`auto`"):
+    with pytest.raises(UnknownNameError, match=r"has no model of its own; .*`auto`"):
         resolve_device("acme-nine-1c", DEVICES)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from costhub.cards.tables import counted
 from costhub.cli.shared.interaction import confirmed, size_text
 from costhub.cli.shared.options import yes_option
 
@@ -67,6 +69,7 @@ def command(
             "files": dict(plan.files),
             "removed": list(plan.removed),
             "bytes": plan.bytes,
+            "warnings": [asdict(found) for found in plan.warnings],
             "published": done is not None,
             "commit": done.commit if done else None,
             "url": done.url if done else None,
@@ -85,4 +88,21 @@ def _lines(plan: PublishPlan) -> Iterator[str]:
         yield f"  {size_text(size):>9}  {path}"
     for path in plan.removed:
         yield f"    removed  {path}"
-    yield f"{len(plan.files)} files, {size_text(plan.bytes)}; {plan.unchanged} are already there."
+    yield f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}; {plan.unchanged} are already there."
+    yield from _warnings(plan)
+
+
+def _warnings(plan: PublishPlan) -> Iterator[str]:
+    """What the check warns of, a line for each rule, and what becomes of it."""
+    if not plan.warnings:
+        return
+    from costhub.dataset.check.rules import RULES
+    from costhub.hub.publish import warned_rows
+
+    rows = warned_rows(plan.warnings)
+    for rule in dict.fromkeys(found.rule for found in plan.warnings):
+        places = sum(found.rule == rule for found in plan.warnings)
+        what = counted(rows[rule], "row") if rule in rows else counted(places, "place")
+        yield f"{rule} warns of {what}; it expects that {RULES[rule].title}. To do: {RULES[rule].fix}"
+    marked = "the card counts such rows under Limits, and " if rows else ""
+    yield f"Warnings do not keep data from being published: {marked}`costhub contribute` refuses them."
