@@ -84,9 +84,7 @@ def test_noisy_rows_are_said_before_the_question_with_what_to_do(
 
     (rows,) = (found["rows"] for found in told["warnings"] if found["rule"] == "CH060")
     assert rows > 20
-    assert (
-        f"CH060 warns of {rows} rows; it expects that most repeats of a session on a CPU agree. To do: " in done.out
-    )
+    assert f"CH060 warns of {rows} rows; it expects that most repeats of a session on a CPU agree. To do: " in done.out
     assert "Warnings do not keep data from being published: the card counts such rows under Limits" in done.out
 
 
