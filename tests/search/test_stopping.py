@@ -7,7 +7,8 @@ import pytest
 
 from costhub.search.options import SEARCH_STOPS
 from costhub.search.scheduler import GainEstimate, TaskScheduler, TrialBatch
-from costhub.search.stopping import SmallGain, SpendAllTrials
+from costhub.search.stopping import SmallGain
+from costhub.transfer.stopping import SpendAll
 
 SCORES = np.array([-0.1, -0.2, -0.3, -0.4])
 
@@ -17,7 +18,7 @@ def batch(waiting: float, *, scale: float = 1.0) -> TrialBatch:
     return TrialBatch(scale * np.exp(-SCORES), SCORES, waiting=waiting)
 
 
-def scheduler_of(rule: SmallGain | SpendAllTrials, **weights: float) -> TaskScheduler:
+def scheduler_of(rule: SmallGain | SpendAll, **weights: float) -> TaskScheduler:
     return TaskScheduler(weights, trials=64, rule=rule)
 
 
@@ -91,7 +92,7 @@ def test_records_by_chance_keep_a_search_going_for_a_while_only() -> None:
 
 
 def test_never_spends_all_trials() -> None:
-    scheduler = scheduler_of(SpendAllTrials(), conv=1.0)
+    scheduler = scheduler_of(SpendAll(), conv=1.0)
     while scheduler.next_task() is not None:
         scheduler.add("conv", batch(waiting=-9.0))
 

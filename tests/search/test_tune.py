@@ -286,9 +286,28 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path, measurer: Measure
         (128, [100], 28),
         (128, [0, 128], 16),
         (128, [0, 0, 128], 32),
-        (8, [0, 128], 8),
+        (8, [0, 128], 4),
         (64, [80], 0),
+        (24, [12, 0], 12),
+        (1, [3, 0], 1),
     ],
 )
 def test_a_new_workload_has_a_batch_whatever_was_measured_of_others(trials: int, known: list[int], left: int) -> None:
-    assert _trials_left(trials, sum(known), new=known.count(0), batch=16) == left
+    assert _trials_left(trials, known, batch=16) == left
+
+
+def test_a_search_that_was_interrupted_between_workloads_ends_at_its_number_of_trials(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
+    jobs = [Job(name, find_workload(name).module()) for name in ("matmul.128x128x128", "softmax.64x1000")]
+    model = linear(np.full(172, -0.01))
+
+    def stop(name: str, done: int, _: float | None) -> None:
+        if done == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search_all(tmp_path, measurer, model, jobs, trials=12, on_trial=stop)
+    results = search_all(tmp_path, measurer, model, jobs, trials=12)
+
+    assert [result.trials for result in results] == [6, 6]

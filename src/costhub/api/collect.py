@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from costhub.api.measuring import Where, check_boards, check_limits, folder_of, local_devices, open_measurer
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
 from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
-from costhub.errors import ArgumentError, UnknownNameError
-from costhub.names import close_names
+from costhub.errors import ArgumentError
 from costhub.progress import BarWithLines
+from costhub.registry import Registry
 
 if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress, Proposals
@@ -25,8 +25,25 @@ if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
 
 
-COLLECT_STOPS = ("gain", "never")
-"""Rules that end a collection before its trials and its budget are spent."""
+class CollectionStop(Protocol):
+    """Says when a collection is large enough."""
+
+    def reason_to_stop(self, done: int, /) -> str | None:
+        """Why, as a sentence; None while it is not.
+
+        Args:
+            done: Programs measured in this run.
+        """
+
+
+# As texts, so that a wrong name is refused before the code that learns is loaded.
+COLLECT_STOPS: Registry[Callable[..., CollectionStop]] = Registry(
+    "stop rule",
+    {"gain": "costhub.transfer.collection_stop:LearningCurve", "never": "costhub.transfer.collection_stop:spend_all"},
+    group="costhub.collect_stops",
+    listing="`costhub collect --help`",
+)
+"""Name -> a rule that ends a collection before its trials and its budget are spent; called as `LearningCurve`."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +74,6 @@ class CollectOptions:
     """Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance."""
     stop: str = "never"
     """``gain`` ends the collection where more programs no longer improve a model that learns from it."""
-
-    def check_stop(self) -> None:
-        """Refuses an unknown rule.
-
-        Raises:
-            UnknownNameError: There is no such rule.
-        """
-        if self.stop not in COLLECT_STOPS:
-            close = close_names(self.stop, COLLECT_STOPS)
-            raise UnknownNameError("stop rule", self.stop, close, "`costhub collect --help`", COLLECT_STOPS)
 
     def parsed_shares(self) -> Shares:
         """The shares.
@@ -159,7 +166,7 @@ def collect(
     options = options or CollectOptions()
     check_limits(trials, budget_s=budget_s)
     check_licence(options.licence)
-    options.check_stop()
+    COLLECT_STOPS.check(options.stop)
     shares, guide, allow = options.parsed_shares(), None, options.allow_other_kind
     if options.model is not None:
         guide = ModelChoice(options.model, allow_other_kind=allow)
@@ -229,16 +236,13 @@ def _collected(
 
 
 def _reason_to_stop(out: Path, measurer: Measurer, options: CollectOptions, seed: int) -> Callable[[int], str | None]:
-    """What is asked between batches; it computes features and trains trees there only where a rule is named."""
-    if options.stop == "never":
-        return lambda done: None
+    """What is asked between batches."""
     from costhub.dataset.features.specs import DEFAULT_SPEC
     from costhub.dataset.load import load_programs
-    from costhub.transfer.collection_stop import LearningCurve
 
     device_id = measurer.devices[0].device_id
 
     def read() -> Programs:
         return load_programs(out, device=device_id, spec=DEFAULT_SPEC, progress=False)
 
-    return LearningCurve(read, DEFAULT_SPEC, seed=seed).reason_to_stop
+    return COLLECT_STOPS.find(options.stop)(read, DEFAULT_SPEC, seed=seed).reason_to_stop

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.api.collect import COLLECT_STOPS, Collection, CollectOptions, collect
+from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects
 from costhub.cards.tables import counted
-from costhub.cli.shared.choices import MODEL, SHARES, SPACE, TRACKER, Duration
+from costhub.cli.shared.choices import COLLECT_STOP, MODEL, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -75,7 +75,7 @@ Example:
 )
 @click.option(
     "--stop",
-    type=click.Choice(COLLECT_STOPS),
+    type=COLLECT_STOP,
     default="never",
     show_default=True,
     help="Whether to end before trials and time are spent: where more programs no longer improve a model that learns "

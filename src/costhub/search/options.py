@@ -74,7 +74,7 @@ SELECTIONS: Registry[type[Selection]] = Registry(
 
 SEARCH_STOPS: Registry[type[StopRule]] = Registry(
     "stop rule",
-    {"gain": "costhub.search.stopping:SmallGain", "never": "costhub.search.stopping:SpendAllTrials"},
+    {"gain": "costhub.search.stopping:SmallGain", "never": "costhub.transfer.stopping:SpendAll"},
     group="costhub.search_stops",
     listing="`costhub tune --help`",
 )

@@ -95,7 +95,7 @@ Priority = Callable[[ScheduledTask], float]
 class StopRule(Protocol):
     """Says when a task is no longer worth measuring; one rule serves any number of tasks."""
 
-    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
+    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler, /) -> str | None:
         """Why the task should not be measured further, as a sentence; None while it should.
 
         Args:

@@ -1,4 +1,4 @@
-"""Provides SmallGain and SpendAllTrials: the rules that end a search, or do not, by which `costhub tune` measures."""
+"""Provides SmallGain: the rule that ends a search of `costhub tune` where another batch promises too little."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ class SmallGain:
         >>> scheduler.add("conv", TrialBatch(np.exp(-scores), scores, waiting=-0.6))
         >>> scheduler.next_task(), scheduler.stopped
         (None, 'One more batch of every kernel is expected to save 1.0 % of the latency (less than 2.0 %).')
+
+        A task whose programs all failed has no latency to improve on, and gets more batches:
+
+        >>> failing = TaskScheduler({"conv": 2.0}, trials=64, rule=SmallGain(patience=2))
+        >>> failing.add("conv", TrialBatch(np.full(4, np.inf), scores, waiting=-0.6))
+        >>> failing.next_task()
+        'conv'
     """
 
     worth: float = 0.004
@@ -52,12 +59,3 @@ class SmallGain:
             return None
         share = f"{saved_s / latency_s:.1%} of the latency (less than {self.worth:.1%})".replace("%", " %")
         return f"One more batch of every kernel is expected to save {share}."
-
-
-@dataclass(frozen=True)
-class SpendAllTrials:
-    """Never ends a search: all trials are spent."""
-
-    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
-        """See `StopRule`."""
-        return None

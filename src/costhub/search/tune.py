@@ -185,14 +185,22 @@ def _open_tasks(
 
 def _budget(tasks: Sequence[SearchTask], trials: int, batch: int) -> int:
     """The scheduler's budget: what earlier searches measured of the tasks, plus what is left of `trials`."""
-    before = [sum(part.n for part in task.before) for task in tasks if task.before]
-    spent = sum(task.meter.trials for task in tasks)
-    return sum(before) + _trials_left(trials, spent, new=len(tasks) - len(before), batch=batch)
+    before = sum(part.n for task in tasks for part in task.before)
+    return before + _trials_left(trials, [task.meter.trials for task in tasks], batch)
 
 
-def _trials_left(trials: int, spent: int, *, new: int, batch: int) -> int:
-    """Trials that are left of `trials`; each new task gets a batch in any case."""
-    return max(trials - spent, min(trials, new * batch), 0)
+def _trials_left(trials: int, spent: Sequence[int], batch: int) -> int:
+    """Trials that are left of `trials`; each new task gets its share, or a batch, whatever others have spent.
+
+    A share is at most what an interrupted search has left for each task, so that going on never exceeds `trials`.
+
+    Args:
+        trials: Of all tasks together.
+        spent: Of each task.
+        batch: Trials of a first batch.
+    """
+    share = max(1, trials // len(spent))
+    return max(trials - sum(spent), min(share, batch) * list(spent).count(0))
 
 
 def _measure(

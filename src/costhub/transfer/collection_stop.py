@@ -1,4 +1,4 @@
-"""Provides LearningCurve: says when more measurements of a collection no longer improve a model."""
+"""Provides LearningCurve: says when more measurements of a collection no longer improve a model; and spend_all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
 from costhub.models.inputs import is_informative
 from costhub.models.protocol import CostModel
+from costhub.transfer.stopping import SpendAll
 
 GROWTH = 1.25
 """A test follows where there are so many times as many programs as at the last one."""
@@ -91,3 +92,8 @@ class LearningCurve:
         model = new_model("gbt", feature_spec=self.spec, options={"objective": "log"})
         model.fit(programs, None, seed=self.seed, progress=False)
         self._models = [*self._models, model][-2:]
+
+
+def spend_all(read: Callable[[], Programs], spec: str, *, seed: int = 0) -> SpendAll:
+    """The rule that never ends a collection, made as `LearningCurve` is."""
+    return SpendAll()

@@ -68,7 +68,7 @@ class Stopped:
 class TransferStop(Protocol):
     """Looks at the verdicts of a guard and says when a new batch is no longer worth its time."""
 
-    def reason_to_stop(self, verdicts: Sequence[BatchVerdict]) -> str | None:
+    def reason_to_stop(self, verdicts: Sequence[BatchVerdict], /) -> str | None:
         """Why measuring should end, as a sentence; None while it should continue.
 
         Args:
@@ -78,10 +78,17 @@ class TransferStop(Protocol):
 
 @dataclass(frozen=True)
 class SpendAll:
-    """Never ends: all trials are spent."""
+    """Never ends: all trials are spent, whatever is measured and whoever asks.
 
-    def reason_to_stop(self, verdicts: Sequence[BatchVerdict]) -> str | None:
-        """See `TransferStop`."""
+    The rule `never` of adaptations, searches and collections, which show their rules different things.
+
+    Example:
+        >>> SpendAll().reason_to_stop([BatchVerdict(32, {}, "adapted")]) is None
+        True
+    """
+
+    def reason_to_stop(self, *_: object) -> str | None:
+        """None."""
         return None
 
 

@@ -255,6 +255,7 @@ def _starting(names: Sequence[str], incomplete: str) -> list[CompletionItem]:
 METHOD = RegisteredChoice("costhub.transfer.methods.by_name:METHODS")
 STRATEGY = RegisteredChoice("costhub.search.strategies.by_name:STRATEGIES")
 SEARCH_STOP = RegisteredChoice("costhub.search.options:SEARCH_STOPS")
+COLLECT_STOP = RegisteredChoice("costhub.api.collect:COLLECT_STOPS")
 ADAPT_STOP = RegisteredChoice("costhub.transfer.stopping:ADAPT_STOPS")
 SELECTION = RegisteredChoice("costhub.search.options:SELECTIONS")
 ARCHITECTURE = RegisteredChoice("costhub.models.architectures:ARCHITECTURES")
