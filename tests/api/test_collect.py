@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costhub.api.collect import CollectOptions, collect
+from costhub.api.collect import CollectOptions, RepeatNoise, collect
 from costhub.api.subjects import ModuleWorkload
 from costhub.collector.propose.sampler import Shares
 from costhub.collector.workloads.suites import find_workload
@@ -46,6 +46,17 @@ def test_a_collection_ends_between_batches_where_its_rule_says_so(
     assert 0 < held <= first == 32
     assert second == done.progress.done == 64
     assert "It is flat. More would bring little." in str(done)
+
+
+def test_a_session_is_called_noisy_where_the_check_would_warn() -> None:
+    noisy, quiet = [[1.0, 1.2]] * 20, [[1.0, 1.01]] * 20
+
+    assert "`costhub check` warns of such a session (CH060): Measure again" in str(RepeatNoise.of("d", noisy))
+    assert str(RepeatNoise.of("d", quiet + noisy[:19])).endswith("19 of 39 rows are above 1.1 times.")
+    for few in (noisy[:19], [*noisy[:10], *quiet]):
+        assert "CH060" not in str(RepeatNoise.of("d", few))
+    assert "CH060" not in str(RepeatNoise.of("d", noisy, is_cpu=False))
+    assert RepeatNoise.of("d", [[1.0], []]) is None
 
 
 def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
 from costhub.collector.device.identity import identify
+from costhub.dataset.check.latencies import MOST_USUAL_SPREAD
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import read_shard
 
@@ -28,6 +30,23 @@ def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
     assert json.loads(first.out)["measured"] == 4
     assert json.loads(second.out)["measured"] == 2
     assert costhub("check", out).code == 0
+    again = costhub("collect", "--suite", "softmax.64x1000", "--trials", "6", "--out", out)
+    assert (
+        again.out == f"Nothing was left to measure: {out} holds these programs of {identify()['device_id']} already.\n"
+    )
+
+
+def test_the_summary_says_how_noisy_the_repeats_are(costhub: Any, tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    said = costhub("collect", "--suite", "softmax.64x1000", "--trials-per-workload", "2", "--out", str(out)).out
+    runs = [run_s for run_s in DataFolder.open(out).measurements()["run_s"].to_pylist() if len(run_s) > 1]
+
+    spreads = [max(run_s) / min(run_s) for run_s in runs]
+    above = sum(spread > MOST_USUAL_SPREAD for spread in spreads)
+    assert (
+        f"in the median row, the slowest takes {np.median(spreads):.2f} times as long as the fastest; {above} of"
+        in said
+    )
 
 
 @pytest.mark.slow

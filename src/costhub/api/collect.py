@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from costhub.api.measuring import Where, check_boards, check_limits, folder_of, local_devices, open_measurer
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
+from costhub.cards.tables import counted
 from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError
@@ -90,6 +92,57 @@ class CollectOptions:
         return found
 
 
+@dataclass(frozen=True)
+class RepeatNoise:
+    """How far the repeats of the measured programs of a device lie apart, as rule CH060 of `costhub check` counts it.
+
+    Example:
+        >>> print(RepeatNoise.of("amd-epyc-zen5-2c", [[1e-3, 1.02e-3], [2e-3, 2.4e-3], [3e-3, 3e-3]]))
+        Noise of repeats on amd-epyc-zen5-2c: in the median row, the slowest takes 1.02 times as long as the \
+fastest; 1 of 3 rows is above 1.1 times.
+    """
+
+    device_id: str
+    rows: int
+    """Rows with two repeats or more."""
+    median: float
+    """Slowest / fastest repeat of the median row."""
+    above: int
+    """Rows above the limit."""
+    limit: float
+    """What `costhub check` allows for the median row of a session on a CPU."""
+    warns: bool
+    """Whether it warns of these rows, were they a session."""
+
+    @classmethod
+    def of(cls, device_id: str, runs: Sequence[Sequence[float]], *, is_cpu: bool = True) -> RepeatNoise | None:
+        """The noise of some rows; None where nothing was repeated.
+
+        Args:
+            device_id: The device.
+            runs: The repeats of each row, in seconds.
+            is_cpu: Whether the device is one; the rule is about CPUs.
+        """
+        from costhub.dataset.check.latencies import ENOUGH_ROWS, MOST_USUAL_SPREAD
+
+        spreads = [max(run_s) / min(run_s) for run_s in runs if len(run_s) > 1 and min(run_s) > 0]
+        if not spreads:
+            return None
+        median, above = statistics.median(spreads), sum(spread > MOST_USUAL_SPREAD for spread in spreads)
+        warns = is_cpu and len(spreads) >= ENOUGH_ROWS and median > MOST_USUAL_SPREAD
+        return cls(device_id, len(spreads), median, above, MOST_USUAL_SPREAD, warns)
+
+    def __str__(self) -> str:
+        from costhub.dataset.check.rules import RULES
+
+        text = (
+            f"Noise of repeats on {self.device_id}: in the median row, the slowest takes {self.median:.2f} times as "
+            f"long as the fastest; {self.above:,} of {counted(self.rows, 'row')} {'is' if self.above == 1 else 'are'} above "
+            f"{self.limit:g} times."
+        )
+        return f"{text} `costhub check` warns of such a session (CH060): {RULES['CH060'].fix}" if self.warns else text
+
+
 @dataclass(frozen=True, repr=False)
 class Collection:
     """What a collection has measured; `print` shows it in short."""
@@ -99,6 +152,8 @@ class Collection:
     device_ids: tuple[str, ...]
     progress: CollectionProgress
     """Counts, problems by workload, and where the time went."""
+    noise: tuple[RepeatNoise, ...] = ()
+    """Of each device on which something was repeated."""
 
     @property
     def good(self) -> int:
@@ -118,7 +173,11 @@ class Collection:
 
     def __str__(self) -> str:
         devices = " and ".join(self.device_ids)
-        lines = [f"{self.good} good measurements and {self.failed} failures of {devices} added to {self.folder}."]
+        added = f"{counted(self.good, 'good measurement')} and {counted(self.failed, 'failure')}"
+        lines = [f"{added} of {devices} added to {self.folder}."]
+        if not self.progress.done and self.progress.before:
+            lines = [f"Nothing was left to measure: {self.folder} holds these programs of {devices} already."]
+        lines += map(str, self.noise)
         lines += [] if self.progress.stopped is None else [f"{self.progress.stopped} More would bring little."]
         lines += [f"{name} was given up: {problem}" for name, problem in self.progress.problems.items()]
         return "\n".join(lines)
@@ -161,7 +220,7 @@ def collect(
 
     Example:
         >>> print(collect("matmul.128x128x128", "measurements", trials=32, budget_s=60))  # doctest: +SKIP
-        31 good measurements and 1 failures of amd-epyc-zen5-2c added to measurements.
+        31 good measurements and 1 failure of amd-epyc-zen5-2c added to measurements.
     """
     options = options or CollectOptions()
     check_limits(trials, budget_s=budget_s)
@@ -184,8 +243,7 @@ def collect(
             raise ArgumentError("Outputs are compared on this machine only; leave that out for boards.")
         workloads = subjects.specs(measurer)
         proposals = _proposals(trials, shares, guide, measurer, options, seed)
-        done = _collected(workloads, measurer, proposals, options, out=Path(out), budget_s=budget_s, progress=progress)
-    return Collection(Path(out), tuple(each.device_id for each in measurer.devices), done)
+        return _collected(workloads, measurer, proposals, options, out=Path(out), budget_s=budget_s, progress=progress)
 
 
 def _proposals(
@@ -209,21 +267,26 @@ def _collected(
     out: Path,
     budget_s: float,
     progress: bool,
-) -> CollectionProgress:
+) -> Collection:
     from costhub.collector.collect import collect
     from costhub.collector.session import Rights
 
-    total = len(workloads) * proposals.trials * len(measurer.devices)
+    count = len(measurer.devices)
+    total = len(workloads) * proposals.trials * count
+    runs: dict[str, list[Sequence[float]]] = {each.device_id: [] for each in measurer.devices}
     with BarWithLines(total, desc="measuring", unit="program", lines=1, enabled=progress) as shown:
 
         def show(workload: QueuedWorkload, row: dict[str, Any], done: CollectionProgress) -> None:
+            runs[row["device_id"]].append(row["run_s"])
+            if done.done == 1:
+                shown.start_at(done.before * count, total)
             best = f"best {workload.best_us:,.0f} us" if workload.best_us else row["status"]
             state = f"{workload.spec.name} on {row['device_id']}: {best}; {done.failed} failed in all"
             shown.show(state)
             shown.step()
-            shown.log(lambda: f"{done.done:,} of {total:,} programs measured; {state}")
+            shown.log(lambda: f"{done.before * count + done.done:,} of {total:,} programs measured; {state}")
 
-        return collect(
+        done = collect(
             workloads,
             folder_of(out, measurer),
             measurer=measurer,
@@ -233,6 +296,9 @@ def _collected(
             on_row=show,
             reason_to_stop=_reason_to_stop(out, measurer, options, proposals.seed),
         )
+    kinds = {each.device_id: each.stored_row["kind"] for each in measurer.devices}
+    found = (RepeatNoise.of(name, own, is_cpu=kinds[name] == "cpu") for name, own in runs.items())
+    return Collection(out, tuple(kinds), done, tuple(noise for noise in found if noise is not None))
 
 
 def _reason_to_stop(out: Path, measurer: Measurer, options: CollectOptions, seed: int) -> Callable[[int], str | None]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -187,7 +188,13 @@ def _report(done: Collection, *, as_json: bool, with_profile: bool) -> None:
         for name, problem in progress.problems.items():
             click.echo(f"{name} was given up: {problem}", err=True)
         counts = {"measured": progress.done, "good": progress.good, "failed": progress.failed}
-        told = {"devices": done.device_ids, **counts, "folder": str(done.folder), "stopped": progress.stopped}
+        told: dict[str, Any] = {
+            "devices": done.device_ids,
+            **counts,
+            "folder": str(done.folder),
+            "stopped": progress.stopped,
+        }
+        told["noise"] = [asdict(noise) for noise in done.noise]
         click.echo(json.dumps({**told, "profile": progress.profile.as_dict()}))
         return
     click.echo(str(done))

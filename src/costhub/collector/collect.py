@@ -47,6 +47,8 @@ class CollectionProgress:
     """What a collection has done so far, as passed to `on_row`."""
 
     profile: Profile
+    before: int = 0
+    """Programs of these workloads that the folder held, on the first device; at most the trials of each."""
     done: int = 0
     good: int = 0
     failed: int = 0
@@ -103,6 +105,7 @@ def collect(
             seed=proposals.seed,
         )
         work = _Work(queue, proposals, measurer)
+        work.progress.before = sum(min(each.attempts, proposals.trials) for each in queue)
         end = time.monotonic() + budget_s
         while time.monotonic() < end and (jobs := work.next_batch()):
             for job, result in work.measured(jobs):
