@@ -65,3 +65,13 @@ def for_stream(text: str, stream: TextIO) -> str:
     except (OSError, ValueError):
         width = 0
     return wrapped(text, width) if width else text
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things in English.
+
+    Example:
+        >>> counted(1, "workload"), counted(1200, "workload")
+        ('1 workload', '1,200 workloads')
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")

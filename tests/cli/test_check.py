@@ -87,7 +87,9 @@ def test_a_warning_counts_in_strict_only(root: DataFolder, capsys: pytest.Captur
     assert "no errors, 1 warning." in capsys.readouterr().out
     assert run(["check", "--strict", str(root.path)]) == 1
     # Strict is deep, too: the module is none.
-    assert "CH021" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "CH021" in said
+    assert said.endswith("warning. Under --strict, warnings count as errors.\n")
 
 
 def test_deep_loads_the_modules(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def test_a_database_is_written_and_described(costhub: Costhub, data: Path, tmp_p
     output = costhub("export", "metaschedule", str(data), "--device", "acme-one", "--out", str(tmp_path / "db"))
 
     assert (output.code, output.err) == (0, "")
-    assert output.out == f"Wrote 3 records of 1 workloads on acme-one to {tmp_path / 'db'}; 1 of them failed.\n"
+    assert output.out == f"Wrote 3 records of 1 workload on acme-one to {tmp_path / 'db'}; 1 of them failed.\n"
     assert len(ms.database.JSONDatabase(work_dir=str(tmp_path / "db"))) == 3
 
 

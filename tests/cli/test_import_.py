@@ -54,7 +54,7 @@ def test_what_came_in_and_what_did_not_is_said(
     *said, cost = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"It took \d+ s, [\d,]+ lines a second(, with at most [\d,]+ MiB in one process)?\.", cost)
     assert said == [
-        "2 measurements of 1 workloads were added: 1 ran, 1 failed on the device.",
+        "2 measurements of 1 workload were added: 1 ran, 1 failed on the device.",
         "2 lines were refused:",
         "  1 because the line is blank, first database_tuning_record.json line 2.",
         "  1 because it is not JSON; perhaps it was cut off, first database_tuning_record.json line 4.",
@@ -107,7 +107,7 @@ def test_nothing_imported_is_a_failure(database: Path, tmp_path: Path, capsys: p
     [
         ("{", "cannot be read as JSON"),
         ("{}", "is not a JSON list"),
-        ("[]", "0 names were given for 1 workloads"),
+        ("[]", "number of names (0) is not that of workloads (1)"),
         ("[7]", "Entry 0 of the names is 7"),
     ],
 )
@@ -133,7 +133,7 @@ def test_an_empty_database_adds_nothing(database: Path, tmp_path: Path, capsys: 
 
     assert run_import(database, tmp_path / "out", device="nvidia-h200") == 0
 
-    assert capsys.readouterr().out.startswith("0 measurements of 1 workloads were added")
+    assert capsys.readouterr().out.startswith("0 measurements of 1 workload were added")
 
 
 @pytest.mark.parametrize("kind", ["endless", "pipe", "bomb"])
@@ -179,7 +179,7 @@ def test_a_log_of_ansor_is_imported_and_what_is_left_out_is_said(
     again = json.loads(capsys.readouterr().out)
 
     assert (first, second) == (
-        "1 measurements of 1 workloads were added: 1 ran, 0 failed on the device.",
+        "1 measurement of 1 workload was added: 1 ran, 0 failed on the device.",
         "1 lines were refused:",
     )
     assert third.startswith("  1 because its workload is 'conv_layer'; known are conv2d_layer, ")

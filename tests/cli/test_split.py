@@ -79,7 +79,7 @@ def test_the_splits_of_a_folder_are_listed_with_what_does_not_fit(costhub: Costh
 
     assert output.out.splitlines()[1].split() == ["operator-matmul", "operator", "3", "3", "18", "18"]
     assert output.out.splitlines()[2] == (
-        "operator-matmul: 1 workloads of the folder are on neither side, such as new-one."
+        "operator-matmul: 1 workload of the folder is on neither side, such as new-one."
     )
     # A split of that name made now would be another one.
     again = costhub("split", str(data), "--by", "operator", "--hold-out", "matmul")

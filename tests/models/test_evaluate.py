@@ -70,7 +70,7 @@ def test_workloads_with_nothing_to_rank_are_left_out_and_named() -> None:
 
 
 def test_nothing_to_rank_at_all_is_said_so() -> None:
-    with pytest.raises(DataError, match="None of the 1 workloads has two programs that differ by more than 2%"):
+    with pytest.raises(DataError, match="The only workload lacks two programs that differ by more than 2%"):
         evaluate_scores(np.zeros(2), programs([1.0, 1.001], [0, 0]))
 
 

@@ -96,7 +96,7 @@ def test_equal_seeds_give_equal_models(source: CostModel, target: Programs) -> N
 
 
 def test_too_little_to_learn_from_is_refused(source: CostModel, target: Programs) -> None:
-    with pytest.raises(DataError, match="nothing to learn from 1 trials"):
+    with pytest.raises(DataError, match="nothing to learn from 1 trial:"):
         adapt(source, target, trials=1, progress=False)
 
 

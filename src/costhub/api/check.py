@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from costhub.dataset.check.rule import Finding
+from costhub.terminal_text import counted
 
 _PLACES_SHOWN = 5
 
@@ -46,10 +47,21 @@ class Findings(Sequence[Finding]):
         return pandas.DataFrame([asdict(finding) for finding in self.found], columns=columns)
 
     def __str__(self) -> str:
+        return self.shown()
+
+    def shown(self, *, strict: bool = False) -> str:
+        """The findings as text, with a last line of how many errors and warnings there are.
+
+        Args:
+            strict: Whether warnings count as errors, which that line says where there are some.
+        """
         if self.model is not None:
             return f"{self.folder}: a sound {self.model}."
-        count = f"{_count(self.errors, 'error')}, {_count(len(self) - self.errors, 'warning')}"
-        return "\n".join([*self._lines(), f"{self.folder}: {count}."])
+        warnings = len(self) - self.errors
+        line = f"{self.folder}: {_count(self.errors, 'error')}, {_count(warnings, 'warning')}."
+        if strict and warnings:
+            line += " Under --strict, warnings count as errors."
+        return "\n".join([*self._lines(), line])
 
     def __repr__(self) -> str:
         return str(self)
@@ -115,4 +127,4 @@ def _model_text(folder: Path) -> str:
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+    return counted(number, what) if number else f"no {what}s"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from costhub.api.measuring import Where, check_boards, check_limits, folder_of, local_devices, open_measurer
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
-from costhub.cards.tables import counted
 from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError
 from costhub.progress import BarWithLines
 from costhub.registry import Registry
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress, Proposals
@@ -137,8 +137,8 @@ fastest; 1 of 3 rows is above 1.1 times.
 
         text = (
             f"Noise of repeats on {self.device_id}: in the median row, the slowest takes {self.median:.2f} times as "
-            f"long as the fastest; {self.above:,} of {counted(self.rows, 'row')} {'is' if self.above == 1 else 'are'} above "
-            f"{self.limit:g} times."
+            f"long as the fastest; {self.above:,} of {counted(self.rows, 'row')} {'is' if self.above == 1 else 'are'} "
+            f"above {self.limit:g} times."
         )
         return f"{text} `costhub check` warns of such a session (CH060): {RULES['CH060'].fix}" if self.warns else text
 

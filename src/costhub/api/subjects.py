@@ -266,7 +266,7 @@ def named_workloads(suites: Sequence[str], networks: Sequence[str], measurer: Me
 
 def report_network(report: NetworkReport) -> None:
     """Logs which kernels a network contains."""
-    from costhub.cards.tables import counted
+    from costhub.terminal_text import counted
 
     left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
     kept, tasks = counted(report.kept, "workload"), counted(report.tasks, "kernel")

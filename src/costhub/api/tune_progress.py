@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from costhub.cards.tables import counted
 from costhub.progress import EVERY_S, BarWithLines
+from costhub.terminal_text import counted
 from costhub.transfer.stopping import Stopped
 
 if TYPE_CHECKING:

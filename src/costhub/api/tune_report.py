@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.cards.reports.tune_history import can_go_on, with_earlier
 from costhub.errors import DataError
 from costhub.files import read_regular, refuse_newer
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.search.result import TuneResult
@@ -135,7 +136,9 @@ class TuneReport:
             "costhub": "tuning report",
             "version": REPORT_VERSION,
             "device": device["device_id"],
-            "machine": f"{device['model_name']}, {device['cores']} cores, {device['memory_bytes'] >> 30} GiB",
+            "machine": ", ".join(
+                [device["model_name"], counted(device["cores"], "core"), f"{device['memory_bytes'] >> 30} GiB"]
+            ),
             "peak_gflops": device.get("peak_gflops"),
             "peak_source": self._peak_source(),
             **self.about,

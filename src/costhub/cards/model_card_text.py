@@ -10,7 +10,8 @@ from costhub.cards.adaptation import ADAPTED, PICTURES
 from costhub.cards.card_parts import citation, device_facts, facts_table
 from costhub.cards.model_facts import METRIC_MEANINGS, METRICS, ModelCard
 from costhub.cards.model_plots import EVALUATION_CAPTION
-from costhub.cards.tables import TableColumn, counted, markdown_table, number
+from costhub.cards.tables import TableColumn, markdown_table, number
+from costhub.terminal_text import counted
 
 EVALUATION = "evaluation.json"
 """The file beside the card that has the figures of each workload."""

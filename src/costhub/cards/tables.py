@@ -119,13 +119,3 @@ def _inline(text: str) -> str:
 def one_line(text: str) -> str:
     """The text without line breaks, and without what a terminal might obey."""
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
-
-
-def counted(n: int, noun: str) -> str:
-    """A number of things in English.
-
-    Example:
-        >>> counted(1, "workload"), counted(1200, "workload")
-        ('1 workload', '1,200 workloads')
-    """
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")

@@ -24,6 +24,7 @@ from costhub.cli.shared.options import (
     seed_option,
 )
 from costhub.errors import DeviceError
+from costhub.terminal_text import counted
 from costhub.transfer.stopping import DEFAULT_STOP
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class AdaptedModel:
             parts.append(f"Transfer by {done.method} made the model worse, so the {done.chosen} model was written.")
         if explain:
             parts.append(masks_table(done.to_json()))
-        wrote = f"{done.model.arch} for {self.device_id}, from {self.source} and {done.trials} trials."
+        wrote = f"{done.model.arch} for {self.device_id}, from {self.source} and {counted(done.trials, 'trial')}."
         return "\n\n".join(parts) + f"\nWrote {out}: {wrote}"
 
 
@@ -392,7 +393,7 @@ def _source(
         chosen = best.name
         second = f"; next is {others[0].name} with {others[0].pairwise:.3f}" if others else ""
         reason = (
-            f"Of {len(models)} models, it ranks {probed} programs measured here best: "
+            f"Of {counted(len(models), 'model')}, it ranks {counted(probed, 'program')} measured here best: "
             f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)

@@ -59,6 +59,6 @@ def command(context: click.Context, where: str, deep: bool, strict: bool, as_jso
     if as_json:
         click.echo(json.dumps({"folder": str(found.folder), "findings": [asdict(each) for each in found]}, indent=2))
     else:
-        click.echo(str(found))
+        click.echo(found.shown(strict=strict))
     if found.errors or (strict and found):
         context.exit(1)

@@ -14,7 +14,6 @@ import click
 from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects
-from costhub.cards.tables import counted
 from costhub.cli.shared.choices import COLLECT_STOP, MODEL, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
@@ -27,6 +26,7 @@ from costhub.cli.shared.options import (
 )
 from costhub.dataset.folder import DataFolder, is_data_folder
 from costhub.errors import CosthubError
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.collector.collect import Profile
@@ -209,7 +209,7 @@ def _table(profile: Profile) -> str:
         f"  {stage:10} {seconds:8.1f} core-s  {seconds / total:5.1%}" for stage, seconds in profile.seconds.items()
     ]
     summary = (
-        f"{profile.good_per_s:.2f} good/s over {profile.wall_s:,.0f} s on {profile.cores} cores; "
+        f"{profile.good_per_s:.2f} good/s over {profile.wall_s:,.0f} s on {counted(profile.cores, 'core')}; "
         f"LLVM and the runs alone would take {profile.floor_share:.0%} of that."
     )
     return "\n".join([summary, *lines])

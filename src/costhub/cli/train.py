@@ -17,6 +17,7 @@ from costhub.cli.shared.figures import described_figures, figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
 from costhub.cli.shared.options import ListingCommand, named_options, named_values, seed_option
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.dataset.blocks import ProgramBlocks
@@ -266,7 +267,7 @@ def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, stopping
     click.echo(f"{figures_table(figures) if figures else untested}\n")
     click.echo(
         f"Wrote {out}: {info.arch} for {info.device_id}, "
-        f"from {info.data_rows} programs of {len(info.train_workloads)} workloads"
+        f"from {counted(info.data_rows, 'program')} of {counted(len(info.train_workloads), 'workload')}"
         + (f", {stopping} of which decided when to stop." if stopping else ".")
     )
 

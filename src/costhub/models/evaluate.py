@@ -20,6 +20,7 @@ from costhub.models import metrics
 from costhub.models.inputs import no_programs_error
 from costhub.models.metrics import weighted_top_k
 from costhub.models.protocol import CostModel, Scores
+from costhub.terminal_text import counted
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 NOISE_FLOOR = 0.02
@@ -127,7 +128,8 @@ class Evaluation:
         programs, errors = sum(row.n for row in self.workloads), self.standard_errors
         left_out = f", {len(self.skipped)} left out with nothing to rank" if self.skipped else ""
         lines = [
-            f"{programs:,} programs of {len(self.workloads)} workloads{f' on {devices}' if devices else ''}{left_out}",
+            f"{counted(programs, 'program')} of {counted(len(self.workloads), 'workload')}"
+            f"{f' on {devices}' if devices else ''}{left_out}",
             *(f"{name:12} {value:6.3f} ±{errors[name]:.3f}" for name, value in self.totals.items()),
             *(f"{name:12} {value:6.3f}" for name, value in self.variants.items()),
         ]
@@ -242,9 +244,10 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
     if not measured and not skipped:
         raise no_programs_error("evaluate on")
     if not measured:
+        which = "The only workload lacks" if len(skipped) == 1 else f"None of the {len(skipped)} workloads has"
         raise DataError(
-            f"None of the {len(skipped)} workloads has two programs that differ by more than "
-            f"{noise_floor:.0%}, so there is nothing to rank; measure more programs."
+            f"{which} two programs that differ by more than {noise_floor:.0%}, so there is nothing to rank; measure more "
+            "programs."
         )
     return Evaluation(tuple(measured), noise_floor, tuple(skipped), programs.uses)
 

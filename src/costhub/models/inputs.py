@@ -9,6 +9,7 @@ import numpy as np
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import DataError, ModelError
 from costhub.files import read_regular
+from costhub.terminal_text import counted
 
 MOST_WEIGHT = 1e6
 """The largest size of a weight of a network or a leaf. Of all models that costhub ships, the largest weight is 0.65
@@ -59,12 +60,12 @@ def check_training(train: Programs) -> None:
         raise nothing_to_learn_error(train.n)
 
 
-def nothing_to_learn_error(count: int, what: str = "programs") -> DataError:
-    """The error of programs of which no two of one workload differ in latency; `count` says how many there are."""
-    if not count and what == "programs":
+def nothing_to_learn_error(count: int, what: str = "program") -> DataError:
+    """The error of `count` programs, or trials, of which no two of one workload differ in latency."""
+    if not count and what == "program":
         return no_programs_error("learn from")
     return DataError(
-        f"There is nothing to learn from {count} {what}: some workload needs two programs whose "
+        f"There is nothing to learn from {counted(count, what)}: some workload needs two programs whose "
         "latencies differ. Measure more programs."
     )
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.models.info import ModelInfo
@@ -50,7 +51,7 @@ class CostModel(ABC):
         what = f"{self.arch} model on {self.feature_spec}"
         if self.info is None:
             return f"{self.name}: {what}" if self.name else what
-        learned = f"{self.info.data_rows:,} programs of {len(self.info.train_workloads)} workloads"
+        learned = f"{counted(self.info.data_rows, 'program')} of {counted(len(self.info.train_workloads), 'workload')}"
         text = f"{self.name or 'A model'}: {what} for {self.info.device_id}\nlearned from {learned}"
         if not self.info.metrics:
             return f"{text}; not evaluated"

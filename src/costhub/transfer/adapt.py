@@ -234,7 +234,7 @@ def adapt_to_batches(
                 break
     learned = guard.learned
     if learned is None or not is_informative(learned):
-        raise nothing_to_learn_error(0 if learned is None else learned.n, "trials")
+        raise nothing_to_learn_error(0 if learned is None else learned.n, "trial")
     masked = getattr(how, "networks", how)
     shares, kept = (tuple(tuple(network) for network in getattr(masked, notes, ())) for notes in ("shares", "kept"))
     return Adaptation(
@@ -254,5 +254,5 @@ def _programs_to_learn(programs: Programs, trials: int | None, seed: int) -> Pro
     measured = programs.measured()
     learned = measured.select(round_robin(measured, measured.n if trials is None else trials, seed=seed))
     if not is_informative(learned):
-        raise nothing_to_learn_error(learned.n, "trials")
+        raise nothing_to_learn_error(learned.n, "trial")
     return learned

@@ -175,7 +175,7 @@ def test_sentences_name_the_commonest_reasons_and_a_line_of_each() -> None:
     report.refuse("records.json", 8, "it is torn")
 
     assert report.sentences() == [
-        "2 measurements of 1 workloads were added: 2 ran, 0 failed on the device.",
+        "2 measurements of 1 workload were added: 2 ran, 0 failed on the device.",
         "TVM 0.27 redid the post-processing of 5.",
         "3 records were in the folder already.",
         "4 lines are copies of earlier ones and were left out.",

@@ -19,6 +19,7 @@ from costhub.cards.reports.stats_plots import (
 )
 from costhub.cards.tables import TableColumn, number, one_line, plain_table
 from costhub.dataset.stats.folder_stats import FolderStats
+from costhub.terminal_text import counted
 from costhub.versions import __version__
 
 _FAILURES_SHOWN = 10
@@ -83,7 +84,7 @@ def stats_text(stats: FolderStats) -> str:
 
 
 def _text_sections(stats: FolderStats) -> Iterator[str]:
-    yield f"{stats.measurements:,} measurements of {stats.programs:,} programs"
+    yield f"{counted(stats.measurements, 'measurement')} of {counted(stats.programs, 'program')}"
     if not stats.measurements:
         return
     yield plain_table(_coverage_rows(stats), _COVERAGE)
@@ -174,8 +175,8 @@ def stats_page(stats: FolderStats, *, title: str) -> str:
 def _blocks(stats: FolderStats) -> Iterator[Block]:
     workloads = len({w.workload_id for w in stats.workloads})
     yield Paragraph(
-        f"{stats.measurements:,} measurements of {stats.programs:,} programs; workloads: {workloads:,}; "
-        f"devices: {len(stats.devices):,}."
+        f"{counted(stats.measurements, 'measurement')} of {counted(stats.programs, 'program')}; "
+        f"workloads: {workloads:,}; devices: {len(stats.devices):,}."
     )
     yield Paragraph(f"By costhub {__version__}.", is_note=True)
     if not stats.measurements:

@@ -38,7 +38,8 @@ from costhub.cards.reports.tune_facts import (
 )
 from costhub.cards.reports.tune_network import network_blocks, usage_blocks
 from costhub.cards.reports.tune_plots import MOST_CURVES, STAGES, curve_svg, plot_curves, plot_together, together_svg
-from costhub.cards.tables import TableColumn, counted, number
+from costhub.cards.tables import TableColumn, number
+from costhub.terminal_text import counted
 
 _MILESTONES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Numbers of trials at which the progress of a search is shown."""

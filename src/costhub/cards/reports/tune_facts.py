@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from costhub.cards.tables import counted
 from costhub.errors import DataError
+from costhub.terminal_text import counted
 
 REQUIRED = ("device", "model", "method", "database", "workloads")
 REQUIRED_ROW = ("workload", "trials", "failures", "seconds", "untuned_us", "best_us", "curve")

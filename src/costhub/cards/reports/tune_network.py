@@ -7,7 +7,7 @@ from typing import Any
 
 from costhub.cards.reports.blocks import Bar, Bars, Block, Code, Details, Heading, Paragraph
 from costhub.cards.reports.tune_facts import TUNED, UNTUNED, duration_text, forms, headline, outputs_text, ratio_text
-from costhub.cards.tables import counted
+from costhub.terminal_text import counted
 
 _TORCH_TYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 

@@ -24,7 +24,8 @@ from costhub.cards.reports.tune_facts import (
     require,
     sum_text,
 )
-from costhub.cards.tables import TableColumn, counted, number, one_line, plain_table
+from costhub.cards.tables import TableColumn, number, one_line, plain_table
+from costhub.terminal_text import counted
 
 _WIDTH = 80
 _MOST_KERNELS = 10

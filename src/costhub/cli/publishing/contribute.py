@@ -11,6 +11,7 @@ import click
 
 from costhub.cli.shared.interaction import confirmed, size_text
 from costhub.cli.shared.options import yes_option
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.hub.contribute import Offer
@@ -82,11 +83,11 @@ def _lines(offer: Offer) -> Iterator[str]:
     facts = offer.facts
     yield f"To {offer.to}, as contribution {offer.contribution_id}:"
     for device, rows in facts.rows.items():
-        yield f"  device       {device}: {rows:,} rows"
+        yield f"  device       {device}: {counted(rows, 'row')}"
     others = "" if facts.ok == facts.total else "; the others are failures and their errors"
-    yield f"  latencies    {facts.ok:,} of {facts.total:,} rows{others}"
+    yield f"  latencies    {facts.ok:,} of {counted(facts.total, 'row')}{others}"
     yield f"  workloads    {facts.workloads}"
-    yield f"  size         {size_text(offer.bytes)} in {len(offer.files)} files"
+    yield f"  size         {size_text(offer.bytes)} in {counted(len(offer.files), 'file')}"
     yield f"  licence      {', '.join(facts.licences)}"
     yield f"  contributor  {', '.join(facts.contributors) or 'not named'}"
     yield "  personal     no folder, account, address or machine name was found in the texts"

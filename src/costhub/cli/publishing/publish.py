@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cards.tables import counted
 from costhub.cli.shared.interaction import confirmed, size_text
 from costhub.cli.shared.options import yes_option
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.hub.publish import PublishPlan

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from costhub.terminal_text import counted
+
 if TYPE_CHECKING:
     from costhub.hub.review.comparison import ReviewVerdict
 
@@ -69,8 +71,8 @@ def _lines(verdict: ReviewVerdict) -> Iterator[str]:
         if found.rows == found.replayed:  # a reason below says so
             continue
         yield (
-            f"{clean(found.device_id, 60)}: {found.rows:,} rows beside {found.held:,} in the hub; "
-            f"{found.repeated:,} programs in both, latency ratio {shift}, rank correlation {agreement}"
+            f"{clean(found.device_id, 60)}: {counted(found.rows, 'row')} beside {found.held:,} in the hub; "
+            f"{counted(found.repeated, 'program')} in both, latency ratio {shift}, rank correlation {agreement}"
         )
     for reason in verdict.reasons[:SHOWN]:
         yield f"  {reason.weight}: {clean(reason.what, 1000)}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.hub.data import DataAddress
@@ -118,7 +119,7 @@ def figures_table(figures: Mapping[str, Any]) -> str:
     lines = [figures_text(figures)]
     if figures["skipped"]:
         lines.append(
-            f"{len(figures['skipped'])} workloads left out: no two of their programs differ by more than "
+            f"{counted(len(figures['skipped']), 'workload')} left out: no two of their programs differ by more than "
             f"{figures['noise_floor']:.0%}."
         )
     return "\n".join(lines)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from costhub.cards.tables import TableColumn, counted, number, plain_table
+from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.cli.shared.choices import WholeNumber
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.models.options import OptionDescription

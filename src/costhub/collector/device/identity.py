@@ -14,6 +14,7 @@ import psutil
 from costhub.collector.device.cpu_state import core_count
 from costhub.errors import DeviceError, UnknownNameError
 from costhub.names import close_names
+from costhub.terminal_text import counted
 
 CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -54,7 +55,7 @@ def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None =
 
 def _limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, Any]:
     if not 1 <= threads <= row["cores"]:
-        raise DeviceError(f"This machine has {row['cores']} cores, but {threads} threads were requested.")
+        raise DeviceError(f"This machine has {counted(row['cores'], 'core')}, but {threads} threads were requested.")
     device_id = row["device_id"].removesuffix(f"-{row['cores']}c") + f"-{threads}c"
     if isa is None:
         return {**row, "device_id": device_id, "cores": threads}

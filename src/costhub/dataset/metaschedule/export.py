@@ -19,6 +19,7 @@ from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.shards.shard import TEMP_PREFIX, sync_folder
 from costhub.errors import DataError
 from costhub.progress import bar
+from costhub.terminal_text import counted
 
 _CHUNK_ROWS = 64
 
@@ -51,7 +52,7 @@ class ExportReport:
              'Left out 2 that have no usable latencies.']
         """
         lines = [
-            f"Wrote {self.records:,} records of {self.workloads:,} workloads on {self.device_id} to "
+            f"Wrote {counted(self.records, 'record')} of {counted(self.workloads, 'workload')} on {self.device_id} to "
             f"{self.folder}; {self.failures:,} of them failed."
         ]
         reasons = {

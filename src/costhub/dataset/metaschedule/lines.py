@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from costhub.errors import DataError
 from costhub.files import open_regular
-from costhub.terminal_text import clean
+from costhub.terminal_text import clean, counted
 
 WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
@@ -294,8 +294,10 @@ class ImportReport:
             >>> ImportReport(workloads=2, ok=9, failed=1).sentences()
             ['10 measurements of 2 workloads were added: 9 ran, 1 failed on the device.']
         """
+        count = self.ok + self.failed
+        added = f"{'was' if count == 1 else 'were'} added"
         lines = [
-            f"{self.ok + self.failed:,} measurements of {self.workloads:,} workloads were added: "
+            f"{counted(count, 'measurement')} of {counted(self.workloads, 'workload')} {added}: "
             f"{self.ok:,} ran, {self.failed:,} failed on the device."
         ]
         if self.redone:

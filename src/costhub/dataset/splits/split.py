@@ -13,6 +13,7 @@ from typing import Any
 from costhub.errors import DataError, UnknownNameError
 from costhub.files import read_regular, write_replacing
 from costhub.names import close_names
+from costhub.terminal_text import counted
 
 KINDS = ("workload", "network", "operator", "device")
 SPLIT_VERSION = 2
@@ -117,11 +118,15 @@ class SplitComparison:
     def sentences(self) -> list[str]:
         """Describes the differences in sentences; empty where split and folder agree."""
         reasons = (
-            (self.unknown, "workloads of the split are not in the folder"),
-            (self.new, "workloads of the folder are on neither side"),
-            (self.unknown_devices, "devices of the split are not in the folder"),
+            (self.unknown, "workload", "of the split {} not in the folder"),
+            (self.new, "workload", "of the folder {} on neither side"),
+            (self.unknown_devices, "device", "of the split {} not in the folder"),
         )
-        return [f"{len(ids)} {why}, such as {ids[0]}." for ids, why in reasons if ids]
+        return [
+            f"{counted(len(ids), what)} {why.format('is' if len(ids) == 1 else 'are')}, such as {ids[0]}."
+            for ids, what, why in reasons
+            if ids
+        ]
 
 
 def compare_split(

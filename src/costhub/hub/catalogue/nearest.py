@@ -9,6 +9,7 @@ from typing import Any
 
 from costhub.hub.catalogue.devices import Device, load_devices
 from costhub.hub.catalogue.hubs import list_models
+from costhub.terminal_text import counted
 
 # The distance adds up, in units of one doubling of the core count:
 #   4 for another microarchitecture, 2 for another vendor: which schedules win follows the core's design;
@@ -115,9 +116,9 @@ def _reason(descriptor: Mapping[str, Any], device: Device, candidates: int) -> s
     row = device.row()
     same = [key for key in NAMED_WEIGHTS if row[key] and _text(descriptor, key) == _text(row, key)]
     facts = [f"same {' and '.join(same)}"] if same else []
-    for key, label in (("cores", "cores"), ("simd_bits", "SIMD bits")):
+    for key, label in (("cores", "core"), ("simd_bits", "SIMD bit")):
         if descriptor.get(key) and row[key] and descriptor[key] != row[key]:
-            facts.append(f"{row[key]} {label} against {descriptor[key]} here")
+            facts.append(f"{counted(row[key], label)} against {descriptor[key]} here")
     rank = "the only" if candidates == 1 else f"the nearest of {candidates}"
     noun = f"{device.kind} device" + ("" if candidates == 1 else "s")
     return f"{device.device_id} is {rank} {noun} with a model" + (f" ({'; '.join(facts)})." if facts else ".")
