@@ -23,8 +23,8 @@ def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = 
     """Copies a model into the cache, or into `out`, and checks every byte of it.
 
     Args:
-        name: `auto` for the model of the device most similar to this machine; a device or model name,
-            `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
+        name: `auto` for the best model for this machine (one of its own device, or else any-cpu or any-gpu); a device
+            or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
         arch: The architecture; by default that of the model with the best figures.
         out: The model folder to create; by default a folder in the cache.
 
@@ -43,7 +43,7 @@ def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = 
 
 
 def resolve_model(name: str, *, arch: str | None = None) -> ResolvedModel:
-    """The model that `name` stands for, with the reason; `auto` stands for the one nearest to this machine.
+    """The model that `name` stands for, with the reason; `auto` stands for the best one for this machine.
 
     Raises:
         CosthubError: As `pull`.

@@ -107,8 +107,8 @@ def tune(
         out: Folder for the results.
         trials: The most programs to measure per workload, on average; workloads likely to improve get more. The search
             ends sooner where another batch of programs promises too little; ``TuneOptions(stop="never")`` spends all.
-        model: `auto`, the model of the device most similar to this one; a name, address or folder as for
-            `costhub.load_model`; or a model of your own.
+        model: `auto` for the best model for this machine (one of its own device, or else any-cpu or any-gpu); a name,
+            address or folder as for `costhub.load_model`; or a model of your own.
         device: `auto` for this machine's CPU, `cuda`, another device of this machine, `BoardsAt`, or a measurer
             of `costhub.collector.measurer`.
         options: How the search proceeds.

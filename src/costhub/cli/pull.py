@@ -30,9 +30,9 @@ Example:
 def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> None:
     """Fetch a cost model by the name of its device.
 
-    NAME is a device id or alias, with @REVISION to pin one version; `auto` for the model of the device most
-    similar to this machine; hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or the path of a folder. The folder
-    of the model is all that is printed on stdout.
+    NAME is a device id or alias, with @REVISION to pin one version; `auto` for the best model for this machine (one
+    of its own device, or else any-cpu or any-gpu); hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or the path of
+    a folder. The folder of the model is all that is printed on stdout.
     """
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.hub.pull import pull_resolved

@@ -59,7 +59,7 @@ Example:
     type=MODEL,
     default="auto",
     show_default=True,
-    help="Model: a name as for `costhub pull`, or 'auto'.",
+    help="Model: a name as for `costhub pull`, or 'auto', the best model for this machine.",
 )
 @click.option("--arch", type=ARCHITECTURE, help="Architecture of the model; by default the best one.")
 @click.option(

@@ -246,8 +246,8 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
     if not measured:
         which = "The only workload lacks" if len(skipped) == 1 else f"None of the {len(skipped)} workloads has"
         raise DataError(
-            f"{which} two programs that differ by more than {noise_floor:.0%}, so there is nothing to rank; measure more "
-            "programs."
+            f"{which} two programs that differ by more than {noise_floor:.0%}, so there is nothing to rank; measure "
+            "more programs."
         )
     return Evaluation(tuple(measured), noise_floor, tuple(skipped), programs.uses)
 
