@@ -89,6 +89,42 @@ def test_the_result_as_json(source: str, data: Path, tmp_path: Path, capsys: pyt
     assert told["before"]["totals"].keys() == told["after"]["totals"].keys()
 
 
+def test_the_same_command_again_says_that_the_model_is_finished(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, more = tmp_path / "model", ("--method", "residual", "--trials", "40")
+
+    def wrote(*others: str) -> bool:
+        assert adapt(source, data, out, *more, *others) == 0
+        return f"Wrote {out}" in capsys.readouterr().out
+
+    assert wrote()
+    weights = (out / "config.json").stat().st_mtime_ns
+    assert adapt(source, data, out, *more) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{out} is finished: the same command has made this model, from local/source and 40 trials.")
+    assert f"To begin anew, remove {out}" in said
+    assert (out / "config.json").stat().st_mtime_ns == weights
+    assert adapt(source, data, out, *more, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["folder"], told["finished_before"], told["trials"]) == (str(out), True, 40)
+
+    assert wrote("--seed", "1")
+    folder = DataFolder.open(data)
+    row = folder.measurements().to_pylist()[0]
+    with folder.writer("acme-two") as writer:
+        writer.append({**row, "record_id": "new", "status": "run_error", "error": "it crashed", "run_s": []})
+    assert wrote("--seed", "1")
+    (out / "adaptation.json").write_text("{")
+    assert wrote("--seed", "1")
+
+
+def test_a_model_folder_does_not_say_where_its_data_lay(source: str, data: Path, tmp_path: Path) -> None:
+    adapt(source, data, tmp_path / "model", "--method", "frozen")
+
+    assert str(tmp_path) not in (tmp_path / "model/adaptation.json").read_text()
+
+
 def test_a_method_without_masks_says_so(
     source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -251,12 +287,14 @@ def test_this_machine_is_measured_where_no_data_are_given(tmp_path: Path, capsys
     assert folder.measurements().num_rows == 6
     model, info = load_model(out)
     assert (model.arch, info.device_id, info.data_rows) == ("mlp", folder.device_ids()[0], 6)
-    assert "No workload was held out" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "No workload was held out" in said
+    assert "\nAll 6 trials were spent. Of 6 measured programs, none failed.\nWrote" in said
 
     assert run(["adapt", "auto", "--arch", "mlp", "--out", str(out), "--json", *live]) == 0
 
     told = json.loads(capsys.readouterr().out)
-    assert (told["trials"], told["before"]) == (6, None)
+    assert (told["trials"], told["finished_before"]) == (6, True)
     assert DataFolder.open(tmp_path / "model-data").measurements().num_rows == 6
 
 

@@ -135,6 +135,11 @@ def test_measuring_ends_where_the_rule_says_so(
     assert str(done.stopped) in str(done)
     assert done.to_json()["stopped"]["rule"] == "gain"
 
+    failing = Stopping("gain", lambda: 60.0, lambda: 100)
+    some = adapt_to_batches(source, measured(), trials=target.n, method="frozen", stop=failing, progress=False)
+    assert some.stopped is not None
+    assert some.stopped.trials == 100  # those that failed took time, too
+
     whole = adapt_to_batches(source, measured(), trials=96, method="frozen", stop=stop, progress=False)
     assert whole.stopped is None  # nothing was saved
 

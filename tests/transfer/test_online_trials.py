@@ -48,6 +48,12 @@ def test_trials_are_shared_among_workloads_and_none_is_measured_twice(measurer: 
     again = trials.first(SPEC)
 
     assert len(new) == 20
+    assert (trials.held, trials.failed) == (20, 0)
+    row = {**folder.measurements().to_pylist()[0], "record_id": "r", "program_id": "p"}
+    with folder.writer(trials.device_id) as writer:
+        writer.append({**row, "status": "run_error", "error": "it crashed", "run_s": []})
+    trials.first(SPEC)
+    assert (trials.held, trials.failed) == (21, 1)
     assert np.array_equal(np.sort(again.latency_s), np.sort(batch.latency_s))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.shared.choices import ADAPT_STOP, ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
 from costhub.cli.shared.figures import described_figures
+from costhub.cli.shared.finished import asked_for, finished_before, finished_text
 from costhub.cli.shared.options import (
     ListingCommand,
     allow_other_kind_option,
@@ -51,6 +52,10 @@ class AdaptedModel:
     """Ids of these workloads."""
     data_credit: str | None = None
     """Who measured the programs that both models learned from."""
+    ended: str | None = None
+    """Why measuring ended and how many programs failed; None if nothing was measured for it."""
+    asked: str | None = None
+    """What the command asked for, see `asked_for`."""
 
     def save(self, out: Path, *, licence: str, seed: int) -> None:
         """Writes the model folder, with card and `adaptation.json`."""
@@ -69,13 +74,14 @@ class AdaptedModel:
             test_workloads=self.held_out,
         )
         info = replace(info, base=self.source, method=self.done.summary, data_credit=self.data_credit)
-        told = {"source": self.source, **self.done.to_json()}
+        told = {"source": self.source, "asked_sha256": self.asked, **self.done.to_json()}
         documents = model_documents(self.done.model, info, after, out.name, transfer=told)
         save_model(self.done.model, out, info, documents=documents)
 
     def as_json(self, out: Path) -> str:
         """The result for machines."""
-        return json.dumps({"folder": str(out), **self.figures, **self.done.to_json()}, indent=2)
+        found = {"folder": str(out), **self.figures, **self.done.to_json()}
+        return json.dumps({**found, "ended": self.ended, "finished_before": False}, indent=2)
 
     def report(self, out: Path, *, explain: bool) -> str:
         """The result as text."""
@@ -88,8 +94,7 @@ class AdaptedModel:
         totals = [{"model": side, **found["totals"]} for side, found in self.figures.items() if found]
         asked = [{"trials": v.trials, **v.pairwise} for v in done.verdicts if v.pairwise]
         shares = [number("trials", "trials", "d"), *(number(name, name) for name in CANDIDATES)]
-        parts = [] if done.stopped is None else [str(done.stopped)]
-        parts += [
+        parts = [
             "On held-out workloads:\n"
             + plain_table(totals, [TableColumn("model", ""), *(number(name, name) for name in METRICS)])
             if totals
@@ -108,7 +113,8 @@ class AdaptedModel:
         if explain:
             parts.append(masks_table(done.to_json()))
         wrote = f"{done.model.arch} for {self.device_id}, from {self.source} and {counted(done.trials, 'trial')}."
-        return "\n\n".join(parts) + f"\nWrote {out}: {wrote}"
+        ended = "" if self.ended is None else f"\n{self.ended}"
+        return "\n\n".join(parts) + f"{ended}\nWrote {out}: {wrote}"
 
 
 def _is_ahead(done: Adaptation) -> bool:
@@ -281,10 +287,12 @@ def command(
     how.check()
     named = None if name == AUTO else find_model(name, arch=arch)
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
+    stored = None
     if data is not None and not (suites or networks or tracker):
         if stop is not None:
             raise click.UsageError(STOP_WITH_DATA)
-        opened: AbstractContextManager[AdaptTarget] = nullcontext(_stored_target(data, device, chosen, trials, seed))
+        stored = _stored_target(data, device, chosen, trials, seed)
+        opened: AbstractContextManager[AdaptTarget] = nullcontext(stored)
     else:
         if chosen is not None:
             raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
@@ -296,8 +304,19 @@ def command(
         opened = live_target(
             data_folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, licence=DATA_LICENCE
         )
+    asked = asked_for(
+        {
+            **{"source": name, "how": asdict(how), "licence": licence, "data": data, "device": device, "split": chosen},
+            **{"suites": suites, "networks": networks, "boards": [tracker, key], "trials": trials, "stop": stop},
+        },
+        None if stored is None else stored.data,
+    )
+    if (told := finished_before(out, asked)) is not None:
+        finished = {"folder": str(out), **told, "finished_before": True}
+        click.echo(json.dumps(finished, indent=2) if as_json else finished_text(out, told, explain=explain))
+        return
     with opened as target:
-        result = _carry(named, target, replace(how, stop=stop))
+        result = replace(_carry(named, target, replace(how, stop=stop)), asked=asked)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
@@ -352,7 +371,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
     device_id = str(row["device_id"])
     credit = joined_credit(read_config(found.entry.folder).get("data_credit"), data_credit(target.data, [device_id]))
-    return AdaptedModel(found.entry.name, device_id, done, figures, held_out, credit)
+    return AdaptedModel(found.entry.name, device_id, done, figures, held_out, credit, target.ended(done))
 
 
 def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | None) -> str | None:
@@ -381,19 +400,18 @@ def _source(
     from costhub.hub.catalogue.find import models_of_kind
     from costhub.hub.pull import pull_resolved
     from costhub.models.folder import load_model
-    from costhub.transfer.sources import PROBED_PROGRAMS, rank_sources
+    from costhub.transfer.sources import rank_sources
 
     listed = [named] if named else models_of_kind(row, arch=arch)
     candidates = {found.entry.name: found for found in listed}
     models = {each: load_model(pull_resolved(found))[0].bind(row) for each, found in candidates.items()}
     chosen, reason = listed[0].entry.name, listed[0].reason
     if named is None:
-        probed = min(PROBED_PROGRAMS, programs(models[chosen].feature_spec).measured().n)
         best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)
         chosen = best.name
         second = f"; next is {others[0].name} with {others[0].pairwise:.3f}" if others else ""
         reason = (
-            f"Of {counted(len(models), 'model')}, it ranks {counted(probed, 'program')} measured here best: "
+            f"Of {counted(len(models), 'model')}, it ranks {counted(best.programs, 'program')} measured here best: "
             f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)

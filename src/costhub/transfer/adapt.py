@@ -125,9 +125,18 @@ class Stopping:
     """A key of `ADAPT_STOPS`."""
     measured_s: Callable[[], float] = float
     """Returns the seconds that measuring has taken so far, for the note on what was saved."""
+    measured: Callable[[], int] = int
+    """Returns how many programs were measured so far, those that failed included; fewer than ran if nobody counted."""
 
-    def stopped(self, why: str | None, trials: int, cap: int) -> Stopped | None:
-        """The note of an end after some trials; None if there was no reason, or the cap was reached anyway."""
+    def stopped(self, why: str | None, ran: int, cap: int) -> Stopped | None:
+        """The note of an end; None if there was no reason, or the cap was reached anyway.
+
+        Args:
+            why: The reason.
+            ran: Programs that ran.
+            cap: Programs that might have been measured.
+        """
+        trials = max(ran, self.measured())
         if why is None or trials >= cap:
             return None
         return Stopped(self.rule, why, trials, cap, self.measured_s() / trials * (cap - trials) or None)

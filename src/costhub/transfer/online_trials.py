@@ -56,6 +56,10 @@ class OnlineTrials:
     """Why a workload was given up, by its name."""
     measured_s: float = 0.0
     """Seconds that building and measuring have taken, without what was there already."""
+    held: int = 0
+    """Programs of the batches so far, those that failed or were there already included."""
+    failed: int = 0
+    """How many of them failed."""
 
     def split(self) -> tuple[OnlineTrials, OnlineTrials | None]:
         """Trials to learn from, and trials of other workloads to evaluate with: an eighth, in whole batches.
@@ -101,6 +105,7 @@ class OnlineTrials:
             MeasureError: The device no longer runs the reference kernel.
             UnknownNameError: No feature spec has this name.
         """
+        self.held = self.failed = 0
         left, each = self.trials, max(PER_WORKLOAD, math.ceil(self.trials / len(self.workloads)))
         order = iter(np.random.default_rng(self.seed).permutation(len(self.workloads)))
         size = max(1, BATCH_SIZE // each)
@@ -109,7 +114,8 @@ class OnlineTrials:
             for count, part in _workload_shares(group, each, left):
                 self._measure(part, count)
             ids = {workload_id(workload.module()) for workload in group}
-            left -= self._held(ids)
+            held, failed = self._counts(ids)
+            self.held, self.failed, left = self.held + held, self.failed + failed, left - held
             yield load_programs(self.folder.path, device=self.device_id, workloads=ids, spec=spec, progress=False)
 
     def _measure(self, group: Sequence[WorkloadSpec], each: int) -> None:
@@ -127,10 +133,11 @@ class OnlineTrials:
         if progress.done:
             self.measured_s += progress.profile.wall_s
 
-    def _held(self, workload_ids: set[str]) -> int:
-        """How many programs of these workloads the folder holds."""
+    def _counts(self, workload_ids: set[str]) -> tuple[int, int]:
+        """How many programs of these workloads the folder holds, and how many of them failed."""
         where = pc.field("workload_id").isin(sorted(workload_ids))
-        return len(self.folder.select_measurements([self.device_id], ["workload_id"], where))
+        status = self.folder.select_measurements([self.device_id], ["status"], where)["status"].to_pylist()
+        return len(status), len(status) - status.count("ok")
 
 
 def distinct_workloads(workloads: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:

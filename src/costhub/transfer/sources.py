@@ -31,6 +31,8 @@ class RankedSource:
     mean: float
     """Of its scores; with `spread` their scale, as in `ScoreScale`."""
     spread: float
+    programs: int = 0
+    """How many programs it was ranked on; 0 if that was not counted."""
 
     @property
     def pairwise(self) -> float:
@@ -80,5 +82,5 @@ def rank_sources(
     ranked = []
     for place, name in enumerate(sources):
         shares = {row.workload_id: row.pairwise for row in evaluate_scores(scores[place], few).workloads}
-        ranked.append(RankedSource(name, shares, float(scale.mean[place]), float(scale.spread[place])))
+        ranked.append(RankedSource(name, shares, float(scale.mean[place]), float(scale.spread[place]), few.n))
     return sorted(ranked, key=lambda source: -source.pairwise)

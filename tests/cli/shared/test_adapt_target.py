@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from costhub.cli.shared.adapt_target import StoredTarget, live_target
+from costhub.cli.shared.adapt_target import LiveTarget, StoredTarget, live_target
+from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError, WorkloadError
+from costhub.transfer.adapt import Adaptation
+from costhub.transfer.online_trials import OnlineTrials
+from costhub.transfer.stopping import Stopped
 
 _measured = runpy.run_path(str(Path(__file__).parents[1] / "measured_folder.py"))
 build_data = _measured["build_data"]
@@ -50,3 +55,21 @@ def test_a_live_target_holds_out_nothing_of_few_trials(tmp_path: Path) -> None:
         assert first.n == 4
         assert target.test("trace_decisions@1") is None
         assert target.row["device_id"] == target.trials.device_id
+
+
+@pytest.mark.parametrize(
+    ("held", "failed", "stopped", "says"),
+    [
+        (300, 0, None, "All 300 trials were spent. Of 300 measured programs, none failed."),
+        (40, 3, None, "40 of 300 trials were spent: the workloads have no more programs. Of 40 measured programs, 3"),
+        (96, 1, Stopped("gain", "Enough.", 96, 300), "Enough. Measuring ended after 96 of 300 trials. Of 96 measured"),
+    ],
+)
+def test_it_says_why_measuring_ended_and_how_many_programs_failed(
+    tmp_path: Path, held: int, failed: int, stopped: Stopped | None, says: str
+) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+    trials = OnlineTrials([], folder, cast(Any, None), 300, held=held, failed=failed)
+    done = Adaptation(cast(Any, None), "adapted", "frozen", cast(Any, None), (), (), (), stopped)
+
+    assert LiveTarget(folder.path, {}, trials, None).ended(done).startswith(says)

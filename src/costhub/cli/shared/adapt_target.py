@@ -16,6 +16,7 @@ from costhub.api.subjects import named_workloads
 from costhub.cli.shared.interaction import interruptible
 from costhub.errors import WorkloadError
 from costhub.progress import BarWithLines
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress
@@ -52,6 +53,9 @@ class AdaptTarget(Protocol):
 
     def test(self, spec: str) -> Programs | None:
         """Programs of held-out workloads; None if nothing is held out."""
+
+    def ended(self, done: Adaptation) -> str | None:
+        """Why measuring ended and how many programs failed, once all is measured; None if nothing was."""
 
 
 @dataclass
@@ -108,6 +112,9 @@ class StoredTarget:
         """Programs of the workloads that the split holds out."""
         return self._sides(spec)[1]
 
+    def ended(self, done: Adaptation) -> None:
+        """None: the programs were measured before."""
+
     def _sides(self, spec: str) -> tuple[Programs, Programs]:
         if spec not in self._read_before:
             self._read_before[spec] = self._read(spec)
@@ -153,7 +160,7 @@ class LiveTarget:
             trials=self.trials.trials,
             method=method,
             seed=seed,
-            stop=None if stop is None else Stopping(stop, lambda: self.trials.measured_s),
+            stop=None if stop is None else Stopping(stop, lambda: self.trials.measured_s, lambda: self.trials.held),
             progress=False,
         )
         for name, problem in self.trials.problems.items():
@@ -165,6 +172,17 @@ class LiveTarget:
         from costhub.dataset.programs import Programs
 
         return None if self.held_out is None else Programs.join(list(self.held_out.batches(spec)))
+
+    def ended(self, done: Adaptation) -> str:
+        """Why measuring ended and how many programs failed."""
+        parts = [self.trials] if self.held_out is None else [self.trials, self.held_out]
+        asked, measured, failed = (sum(getattr(part, what) for part in parts) for what in ("trials", "held", "failed"))
+        why = f"All {counted(asked, 'trial')} were spent."
+        if done.stopped is not None:
+            why = str(done.stopped)
+        elif measured < asked:
+            why = f"{measured:,} of {counted(asked, 'trial')} were spent: the workloads have no more programs."
+        return f"{why} Of {counted(measured, 'measured program')}, {failed or 'none'} failed."
 
 
 @contextmanager
