@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.shared.choices import ADAPT_STOP, ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
@@ -29,7 +30,6 @@ from costhub.terminal_text import counted
 from costhub.transfer.stopping import DEFAULT_STOP
 
 if TYPE_CHECKING:
-    from costhub.api.measuring import BoardsAt
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.find import ResolvedModel
     from costhub.models.options import OptionDescription
@@ -176,6 +176,7 @@ STOP_WITH_DATA = (
     "--stop ends measuring, and the programs of --data are measured already: leave it out. All of them are learned "
     "from, or as many as --trials says."
 )
+SPLIT_WITHOUT_DATA = "--split divides existing measurements; leave it out to measure new ones."
 TRIALS = 256
 """Default number of trials on a device that is measured."""
 DATA_LICENCE = "CC-BY-4.0"
@@ -276,8 +277,6 @@ def command(
     its programs before they learn from them. OUT gets the adapted model unless another one is clearly better.
     Interrupt it at any time and start it again: nothing is measured twice.
     """
-    from costhub.api.measuring import BoardsAt
-    from costhub.api.models import check_local_kind
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
 
@@ -289,31 +288,20 @@ def command(
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
     stored = None
     if data is not None and not (suites or networks or tracker):
-        if stop is not None:
-            raise click.UsageError(STOP_WITH_DATA)
+        _refuse(STOP_WITH_DATA, stop)
         stored = _stored_target(data, device, chosen, trials, seed)
         opened: AbstractContextManager[AdaptTarget] = nullcontext(stored)
     else:
-        if chosen is not None:
-            raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
-        if isinstance(where, str) and named is not None and not allow_other_kind:
-            check_local_kind(named.entry, where)
-        _check_live(suites, networks, where)
+        _refuse(SPLIT_WITHOUT_DATA, chosen)
+        _check_live(suites, networks, where, None if allow_other_kind else named)
         data_folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials, stop = trials or TRIALS, stop or DEFAULT_STOP
         opened = live_target(
             data_folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, licence=DATA_LICENCE
         )
-    asked = asked_for(
-        {
-            **{"source": name, "how": asdict(how), "licence": licence, "data": data, "device": device, "split": chosen},
-            **{"suites": suites, "networks": networks, "boards": [tracker, key], "trials": trials, "stop": stop},
-        },
-        None if stored is None else stored.data,
-    )
+    asked = asked_for(click.get_current_context().params, None if stored is None else stored.data)
     if (told := finished_before(out, asked)) is not None:
-        finished = {"folder": str(out), **told, "finished_before": True}
-        click.echo(json.dumps(finished, indent=2) if as_json else finished_text(out, told, explain=explain))
+        click.echo(finished_text(out, told, explain=explain, as_json=as_json))
         return
     with opened as target:
         result = replace(_carry(named, target, replace(how, stop=stop)), asked=asked)
@@ -321,10 +309,21 @@ def command(
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
 
-def _check_live(suites: Sequence[str], networks: Sequence[str], where: str | BoardsAt) -> None:
-    """Refuses names that do not exist, and boards that do not answer, before TVM is loaded."""
-    from costhub.api.measuring import check_boards
+def _refuse(why: str, option: str | None) -> None:
+    """Refuses an option that is given, and does not go with the others."""
+    if option is not None:
+        raise click.UsageError(why)
 
+
+def _check_live(
+    suites: Sequence[str], networks: Sequence[str], where: str | BoardsAt, model: ResolvedModel | None
+) -> None:
+    """Refuses names that do not exist, a model of another kind, and boards that do not answer, before TVM is loaded."""
+    from costhub.api.measuring import check_boards
+    from costhub.api.models import check_local_kind
+
+    if isinstance(where, str) and model is not None:
+        check_local_kind(model.entry, where)
     try:
         check_names(suites, networks, [where] if isinstance(where, str) else [])
     except DeviceError as error:

@@ -105,7 +105,6 @@ def collect(
             seed=proposals.seed,
         )
         work = _Work(queue, proposals, measurer)
-        work.progress.before = sum(min(each.attempts, proposals.trials) for each in queue)
         end = time.monotonic() + budget_s
         while time.monotonic() < end and (jobs := work.next_batch()):
             for job, result in work.measured(jobs):
@@ -131,7 +130,8 @@ class _Work:
     """Programs under way: proposed and being built, or built and waiting to be timed."""
 
     def __init__(self, queue: Sequence[QueuedWorkload], proposals: Proposals, measurer: Measurer) -> None:
-        self.progress = CollectionProgress(Profile(measurer.builder.processes))
+        before = sum(min(each.attempts, proposals.trials) for each in queue)
+        self.progress = CollectionProgress(Profile(measurer.builder.processes), before)
         self._queue = queue
         self._proposals = proposals
         self._measurer = measurer

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.tables import TableColumn, counted, number, plain_table
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.terminal_text import counted
 
 _WIDTH = 80
 _COLUMNS = (

@@ -17,11 +17,14 @@ MAX_ADAPTATION_BYTES = 64 << 20
 """Of `adaptation.json`, whose masks have a number for each layer and epoch."""
 
 
+_NOT_ASKED = ("out", "explain", "as_json")
+
+
 def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
     """Identifies what a command asks for, without naming it: a model folder may be published.
 
     Args:
-        arguments: Name -> value, as JSON has them.
+        arguments: Name -> value, of all options; where the model goes and how it is shown make no difference.
         data: The data folder whose rows it learns from; None where the rows are measured by the command.
 
     Example:
@@ -32,11 +35,12 @@ def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
     from costhub.hub.dataset_documents import tables_revision
     from costhub.versions import costhub_version
 
-    told: dict[str, Any] = {**arguments, "costhub": costhub_version()}
+    told = {name: value for name, value in arguments.items() if name not in _NOT_ASKED}
+    told["costhub"] = costhub_version()
     if data is not None:
         rows = DataFolder.open(data).measurements(columns=["status"]).num_rows  # of journals, too
         told |= {"revision": tables_revision(data), "rows": rows}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def finished_before(out: Path, asked: str) -> dict[str, Any] | None:
@@ -58,8 +62,10 @@ def finished_before(out: Path, asked: str) -> dict[str, Any] | None:
     return told
 
 
-def finished_text(out: Path, told: Mapping[str, Any], *, explain: bool) -> str:
+def finished_text(out: Path, told: Mapping[str, Any], *, explain: bool, as_json: bool) -> str:
     """Says that a model is finished, where it lies and how to begin anew."""
+    if as_json:
+        return json.dumps({"folder": str(out), **told, "finished_before": True}, indent=2)
     text = (
         f"{out} is finished: the same command has made this model, from {clean(str(told['source']), 200)} and "
         f"{counted(int(told['trials']), 'trial')}. `costhub tune resnet18.c7 --model {out} --out tuned/` takes it. To "

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from costhub.cli.shared.finished import asked_for, finished_before, finished_text
+from costhub.dataset.folder import DataFolder
+from costhub.errors import ModelError
+
+TOLD = {"version": 1, "source": "acme/a-mlp", "trials": 1, "asked_sha256": "ab"}
+
+
+def test_only_what_changes_the_model_counts(tmp_path: Path) -> None:
+    data = DataFolder.create(tmp_path / "data").path
+    asked = asked_for({"seed": 0, "out": tmp_path, "explain": False, "as_json": False})
+
+    assert asked == asked_for({"seed": 0, "out": tmp_path / "m", "explain": True, "as_json": True})
+    assert len({asked, asked_for({"seed": 1}), asked_for({"seed": 0}, data)}) == 3
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({**TOLD, "asked_sha256": "cd"}), "[" * 100_000])
+def test_another_file_is_no_finished_model(tmp_path: Path, content: str) -> None:
+    assert finished_before(tmp_path, "ab") is None
+    (tmp_path / "adaptation.json").write_text(content)
+
+    assert finished_before(tmp_path, "ab") is None
+
+
+def test_a_finished_model_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "adaptation.json").write_text(json.dumps(TOLD))
+
+    told = finished_before(tmp_path, "ab")
+
+    assert told == TOLD
+    text = finished_text(tmp_path, told, explain=False, as_json=False)
+    assert f"{tmp_path} is finished" in text
+    assert "from acme/a-mlp and 1 trial. `costhub tune resnet18.c7 --model" in text
+    assert f"To begin anew, remove {tmp_path}" in text
+
+
+def test_a_file_of_a_newer_costhub_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "adaptation.json").write_text(json.dumps({**TOLD, "version": 99}))
+
+    with pytest.raises(ModelError, match="newer"):
+        finished_before(tmp_path, "ab")
