@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         stats,
     )
     from costhub.api.devices import devices
+    from costhub.api.doctor import doctor, merge
     from costhub.api.evaluation import evaluate
     from costhub.api.learning import adapt, train
     from costhub.api.measuring import BoardsAt
@@ -56,6 +57,7 @@ _LAZY = {
     "compile": "costhub.api.compile:compile",
     "contribute": "costhub.hub.contribute:contribute",
     "devices": "costhub.api.devices:devices",
+    "doctor": "costhub.api.doctor:doctor",
     "evaluate": "costhub.api.evaluation:evaluate",
     "evaluate_scores": "costhub.models.evaluate:evaluate_scores",
     "export_metaschedule": "costhub.api.data_tools:export_metaschedule",
@@ -71,6 +73,7 @@ _LAZY = {
     "load_programs": "costhub.hub.data:load_programs",
     "load_split": "costhub.hub.data:load_split",
     "make_splits": "costhub.api.data_tools:make_splits",
+    "merge": "costhub.api.doctor:merge",
     "open_programs": "costhub.hub.data:open_programs",
     "probe": "costhub.api.probe:probe",
     "publish": "costhub.hub.publish:publish",
@@ -94,6 +97,7 @@ __all__ = [
     "compile",
     "contribute",
     "devices",
+    "doctor",
     "errors",
     "evaluate",
     "evaluate_scores",
@@ -110,6 +114,7 @@ __all__ = [
     "load_programs",
     "load_split",
     "make_splits",
+    "merge",
     "open_programs",
     "probe",
     "publish",

@@ -35,6 +35,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "split": ("costhub.cli.split", "Make splits: workloads to train on and to test on."),
         "import": ("costhub.cli.import_", "Import measurements made by other tools."),
         "export": ("costhub.cli.export", "Write measurements in the formats of other tools."),
+        "doctor": ("costhub.cli.doctor", "Examine the folder that a TVM search wrote, and mend it."),
+        "merge": ("costhub.cli.merge", "Join the folders of several TVM searches."),
     },
     "Models": {
         "train": ("costhub.cli.train", "Train a cost model on measurements."),
@@ -63,7 +65,7 @@ INTERRUPTED = 130
 EXIT_CODES = {
     0: "Done.",
     1: "The work itself failed: a build, a measurement, a hub, the disk, a bug. Or the judgment is negative: "
-    "`check` found errors, `review` refused, nobody agreed to send.",
+    "`check` or `doctor` found errors, `review` refused, nobody agreed to send.",
     2: "The command, a name or an input is wrong: an unknown option, device, model, workload or split, a missing or "
     "damaged file or folder, a device that this machine lacks. Nothing was measured or written.",
     INTERRUPTED: "Interrupted with Ctrl-C or SIGTERM. Everything finished so far is kept.",

@@ -32,6 +32,8 @@ class NetworkWorkload:
     """Networks that it occurs in, by name, and how often in each."""
     module_json: str
     """The module, as TVM JSON."""
+    flop: float
+    """Floating-point operations of one run."""
 
     def module(self) -> Any:
         """The kernel as a ``tvm.IRModule`` with one function ``main``."""
@@ -103,7 +105,7 @@ def network_workloads(
                 on_network(_report(label, found, time.monotonic() - start))
     ordered = sorted(tasks.values(), key=lambda item: (-item[0].flop * sum(item[1].values()), item[0].name))
     return tuple(
-        NetworkWorkload(task.name, task.family, tuple(sorted(weights.items())), task.module_json)
+        NetworkWorkload(task.name, task.family, tuple(sorted(weights.items())), task.module_json, task.flop)
         for task, weights in ordered
     )
 

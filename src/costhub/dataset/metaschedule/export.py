@@ -115,7 +115,7 @@ def export_database(
         path, device=device, workload=workload, operator=operator, failures=failures and best is None
     )
     report = ExportReport(Path(out), selection.device_id)
-    with _new_folder(report.folder) as (workloads, records), ExportPool(workers=workers) as pool:
+    with new_database(report.folder) as (workloads, records), ExportPool(workers=workers) as pool:
         counts = selection.count()
         places = _write_workloads(workloads, pool, selection, counts, report)
         if best is None:
@@ -135,8 +135,12 @@ def export_database(
 
 
 @contextmanager
-def _new_folder(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
-    """The two files of a database in a folder that takes its name when all is written."""
+def new_database(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
+    """The two files of a database, for workloads and for records, in a folder that takes its name when all is written.
+
+    Raises:
+        DataError: `out` is there and not empty.
+    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} exists and is not empty; name a new folder.")
     place = Path(os.path.realpath(out))

@@ -73,7 +73,7 @@ def import_database(
         MeasureError: A child process does not start at all.
     """
     report, begun = ImportReport(), time.monotonic()
-    with _database_files(Path(path)) as files, ImportPool(workers) as pool:
+    with database_files(Path(path)) as files, ImportPool(workers) as pool:
         workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], pool)}
@@ -90,7 +90,15 @@ def import_database(
 
 
 @contextlib.contextmanager
-def _database_files(folder: Path) -> Iterator[dict[str, Path]]:
+def database_files(folder: Path) -> Iterator[dict[str, Path]]:
+    """The two files of a database, by the names that TVM gives them; SQLite is written as JSON while the block runs.
+
+    Args:
+        folder: Holds them, each perhaps gzipped, or as ``.sqlite``.
+
+    Raises:
+        DataError: It does not.
+    """
     files = {name: database_file(folder, name) for name in (WORKLOADS_FILE, RECORDS_FILE)}
     missing = [name for name, file in files.items() if file is None]
     if not missing:

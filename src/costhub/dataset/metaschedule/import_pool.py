@@ -130,7 +130,7 @@ class ReplayedTraces:
 
 def load_workload(line: bytes) -> LoadedWorkload | str:
     """A line of the database's workloads; a string says why it cannot be read."""
-    return _result_or_reason(_load, line)
+    return result_or_reason(_load, line)
 
 
 def replay_all(module_json: str, target: str, traces: Sequence[str]) -> ReplayedTraces | str:
@@ -143,7 +143,7 @@ def replay_all(module_json: str, target: str, traces: Sequence[str]) -> Replayed
         today, device_kind = translate_target(target)
     except Exception as error:
         return _reason(error)
-    return ReplayedTraces(today, device_kind, tuple(_result_or_reason(replayed, trace) for trace in traces))
+    return ReplayedTraces(today, device_kind, tuple(result_or_reason(replayed, trace) for trace in traces))
 
 
 def _load(line: bytes) -> LoadedWorkload | str:
@@ -153,8 +153,8 @@ def _load(line: bytes) -> LoadedWorkload | str:
     return LoadedWorkload(workload_row(mod, name="", operator=classify(mod)), tvm_version)
 
 
-def _result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | str:
-    """The result, or a string with the reason there is none."""
+def result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | str:
+    """The result of work on a stranger's text, in a child process, or a string with the reason there is none."""
     try:
         return work(given)
     except Exception as error:

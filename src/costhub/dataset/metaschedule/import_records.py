@@ -113,7 +113,7 @@ class RecordImporter:
                 if line.why:
                     raise DataError(line.why)
                 record = self._parse(line.text)
-                workload = self._workload(record)
+                workload = find_workload(record, self._source.workloads)
             except DataError as error:
                 self._report.refuse(file, line.number, str(error))
                 continue
@@ -133,22 +133,6 @@ class RecordImporter:
         key = outcome_key(workload.workload_id, record.status, record.run_s, record.measured_at)
         self._held[key] -= 1
         return self._held[key] >= 0
-
-    def _workload(self, record: Record) -> ImportedWorkload:
-        """The workload of a record.
-
-        Raises:
-            DataError: It is missing, or has other arguments than the record.
-        """
-        workloads = self._source.workloads
-        if record.workload in workloads.lost:
-            raise DataError(workloads.lost[record.workload])
-        workload = workloads.found.get(record.workload)
-        if workload is None:
-            raise DataError(f"the database has no workload {record.workload}")
-        if record.arguments is not None and _argument_sizes(record.arguments) != _argument_sizes(workload.arguments):
-            raise DataError("its arguments differ from those of its workload")
-        return workload
 
     def _row(self, pending: _PendingRecord, reply: ReplayedTraces, number: int) -> dict[str, Any] | str:
         """A row, with null for what MetaSchedule does not keep; or the reason there is no row."""
@@ -180,6 +164,22 @@ class RecordImporter:
             "costhub_version": costhub_version(),
             "transplanted_from": source.transplanted_from,
         }
+
+
+def find_workload(record: Record, workloads: ImportedWorkloads) -> ImportedWorkload:
+    """The workload of a record.
+
+    Raises:
+        DataError: It is missing, or has other arguments than the record.
+    """
+    if record.workload in workloads.lost:
+        raise DataError(workloads.lost[record.workload])
+    workload = workloads.found.get(record.workload)
+    if workload is None:
+        raise DataError(f"the database has no workload {record.workload}")
+    if record.arguments is not None and _argument_sizes(record.arguments) != _argument_sizes(workload.arguments):
+        raise DataError("its arguments differ from those of its workload")
+    return workload
 
 
 def outcome_key(workload_id: str, status: str, run_s: Sequence[float], measured_at: datetime) -> OutcomeKey:

@@ -165,6 +165,11 @@ def read_workload(line: bytes) -> tuple[Any, str | None]:
     return mod, str(version) if version else None
 
 
+def is_todays(line: bytes) -> bool:
+    """Whether TVM 0.27 itself reads the module in a line ``["<hash>", "<base64>"]`` that `read_workload` can read."""
+    return not is_old(json.loads(_graph_text(line)))
+
+
 def _graph_text(line: bytes) -> str:
     """The JSON inside: base64 of its length in 8 bytes and the text itself."""
     try:

@@ -1,0 +1,230 @@
+"""Provides doctor and merge: MetaSchedule databases examined, and clean ones made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from costhub.errors import ArgumentError, DataError, UnknownNameError
+
+if TYPE_CHECKING:
+    from costhub.collector.run.database_outputs import OutputReport
+    from costhub.dataset.doctor.clean_copy import CopyReport
+    from costhub.dataset.doctor.coverage import NetworkCoverage
+    from costhub.dataset.doctor.database_rules import DatabaseFinding
+    from costhub.dataset.doctor.examine import Examination
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis:
+    """What a MetaSchedule database holds and what is wrong with it; `print` shows it as `costhub doctor` does."""
+
+    examination: Examination
+    """Its contents, with the findings in `log`."""
+    coverage: NetworkCoverage | None = None
+    """Of the network that was named."""
+    outputs: OutputReport | None = None
+    """How many programs were run and compared, where that was wanted."""
+    copy: CopyReport | None = None
+    """The clean copy, where one was wanted."""
+
+    @property
+    def errors(self) -> int:
+        """Number of findings for which TVM cannot load the folder, or answers wrongly from it."""
+        return self.examination.log.count("error")
+
+    @property
+    def warnings(self) -> int:
+        """Number of findings that deserve a look."""
+        return self.examination.log.count("warning")
+
+    @property
+    def findings(self) -> Sequence[DatabaseFinding]:
+        """What was found, by rule: the first 1,000 places of each."""
+        return self.examination.log.findings()
+
+    @property
+    def identity(self) -> str:
+        """64 hex digits: the same for equal contents, in whatever order and form."""
+        return self.examination.identity
+
+    def manifest(self) -> dict[str, Any]:
+        """Identity, files with their hashes, targets, workloads and counts, as JSON values."""
+        from costhub.dataset.doctor.manifest import manifest
+
+        return manifest(self.examination)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        return {
+            "folder": str(self.examination.folder),
+            "manifest": self.manifest(),
+            "findings": [asdict(finding) for finding in self.findings],
+            "outputs": None if self.outputs is None else asdict(self.outputs),
+            "coverage": None if self.coverage is None else _coverage_json(self.coverage),
+            "copy": None if self.copy is None else {**asdict(self.copy), "folder": str(self.copy.folder)},
+        }
+
+    def __str__(self) -> str:
+        from costhub.cards.reports.doctor import doctor_text
+
+        lines = [doctor_text(self.examination, self.coverage)]
+        if self.outputs is not None:
+            ran = self.outputs
+            lines.append(
+                f"Compared {ran.right + ran.wrong:,} programs with their workloads, {ran.wrong:,} compute something "
+                f"else; {ran.not_run:,} could not be compared here."
+            )
+        return "\n".join([*lines, *(self.copy.sentences() if self.copy else ())])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _coverage_json(coverage: NetworkCoverage) -> dict[str, Any]:
+    return {**asdict(coverage), "tuned": coverage.tuned, "tuned_flop_share": coverage.tuned_flop_share}
+
+
+def doctor(
+    folder: str | Path,
+    *,
+    replay: bool = True,
+    run: Literal["all"] | int | None = None,
+    network: str | None = None,
+    fast_math: bool = False,
+    fix: str | Path | None = None,
+    failures: bool = True,
+    workers: int | None = None,
+    progress: bool = True,
+) -> Diagnosis:
+    """Examines the folder that a search with MetaSchedule wrote, without importing it.
+
+    TVM reads workloads and replays schedules in child processes with limits; nothing is written to the folder. What
+    an interrupted run has found out about schedules lies in the cache, and the next one takes it up.
+
+    Args:
+        folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped, or as
+            ``.sqlite``, of TVM 0.10 to 0.27.
+        replay: Replay every schedule; without it, an examination takes seconds.
+        run: Build and run programs for CPUs that this machine can run, and compare what they compute: all, or so many
+            of each workload, the fastest.
+        network: A network by name, or a ``.pt2`` or ``.json`` file: report which of its kernels are tuned.
+        fast_math: Whether the network was tuned with fast mathematics.
+        fix: A new folder for a clean copy.
+        failures: Whether the copy keeps the records of programs that failed.
+        workers: Child processes; one per core by default.
+        progress: Show progress bars on a terminal.
+
+    Raises:
+        ArgumentError: `fix` or `run` without `replay`, or `run` is less than 1.
+        DataError: The folder holds no database, or `fix` is a folder with contents, or no record is good.
+        CosthubError: The network cannot be read.
+
+    Example:
+        >>> print(doctor("tuned/", network="resnet18", fix="clean/"))  # doctest: +SKIP
+    """
+    from costhub.dataset.doctor.clean_copy import write_clean_copy
+    from costhub.dataset.doctor.examine import examine_database
+
+    if not replay and (fix is not None or run is not None):
+        raise ArgumentError("A clean copy and --run need the schedules replayed; leave out --no-replay (replay=False).")
+    if isinstance(run, int) and run < 1:
+        raise ArgumentError(f"run is {run}; it must be 1 or more, or 'all'.")
+    if fix is not None:
+        _check_new(Path(fix))
+    if network is not None:
+        _check_network(network)
+    examination = examine_database(folder, replay=replay, workers=workers, progress=progress)
+    coverage = None if network is None else _coverage(examination, network, fast_math)
+    outputs = None
+    if run is not None:
+        from costhub.collector.run.database_outputs import compare_outputs
+
+        outputs = compare_outputs(examination, best=None if run == "all" else run, progress=progress)
+    copy = None if fix is None else write_clean_copy([examination], fix, failures=failures)
+    return Diagnosis(examination, coverage, outputs, copy)
+
+
+def merge(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    failures: bool = True,
+    workers: int | None = None,
+    progress: bool = True,
+) -> CopyReport:
+    """Joins the good records of MetaSchedule databases of one target, each workload and record once.
+
+    Args:
+        folders: As for `doctor`.
+        out: The new folder.
+        failures: Whether to keep the records of programs that failed.
+        workers: Child processes; one per core by default.
+        progress: Show progress bars on a terminal.
+
+    Raises:
+        DataError: A folder holds no database, they are of several targets, `out` has contents, or no record is good.
+
+    Example:
+        >>> merge(["monday/", "tuesday/"], "all/").sentences()  # doctest: +SKIP
+    """
+    from costhub.dataset.doctor.clean_copy import check_one_target, write_clean_copy
+    from costhub.dataset.doctor.examine import examine_database
+
+    _check_new(Path(out))
+    examinations = [examine_database(folder, workers=workers, progress=progress) for folder in folders]
+    check_one_target(examinations)
+    return write_clean_copy(examinations, out, failures=failures)
+
+
+def _check_new(out: Path) -> None:
+    """Refuses early what the copy would refuse at its end."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise DataError(f"{out} exists and is not empty; name a new folder.")
+
+
+def _check_network(network: str) -> None:
+    """Refuses early what is no network."""
+    from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
+    from costhub.collector.workloads.network_kernels import name_networks
+    from costhub.collector.workloads.network_source import TORCH
+
+    try:
+        names = name_networks([network])
+    except UnknownNameError:
+        if is_meant_as_file(network):
+            raise wrong_file(network) from None
+        raise
+    if len(names) != 1:
+        raise ArgumentError(f"{network!r} names {len(names)} networks; name one.")
+    if Path(network).suffix == TORCH:
+        check_exported(network)
+
+
+def _coverage(examination: Examination, network: str, fast_math: bool) -> NetworkCoverage:
+    from costhub.collector.workloads.network_kernels import NetworkReport, network_workloads
+    from costhub.dataset.doctor.coverage import NetworkKernel, cover
+
+    if not examination.targets:
+        raise DataError(
+            f"{examination.folder} has no good record, so that its target is not known; nothing to compare."
+        )
+    reports: list[NetworkReport] = []
+    [(target, _)] = examination.targets.most_common(1)
+    # Every kernel that a search could tune, however small.
+    workloads = network_workloads(
+        [network],
+        target=target,
+        least_flop=0.0,
+        least_bytes=0.0,
+        most_bytes=float("inf"),
+        fast_math=fast_math,
+        on_network=reports.append,
+    )
+    kernels = [
+        NetworkKernel(each.name, sum(calls for _, calls in each.networks), each.flop, each.module_json)
+        for each in workloads
+    ]
+    return cover(examination, reports[0].network, kernels, reports[0].left_out)

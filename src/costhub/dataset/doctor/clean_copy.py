@@ -1,0 +1,157 @@
+"""Provides write_clean_copy: the good records of one database, or of several of one target, as one that TVM loads."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from costhub.dataset.doctor.examine import Examination, GoodRecord
+from costhub.dataset.metaschedule.export import new_database
+from costhub.dataset.metaschedule.import_database import MOST_LINE_BYTES, database_files
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, read_lines
+from costhub.errors import DataError
+
+_CHARACTERS = 200
+"""Of a target in a message."""
+
+
+@dataclass
+class CopyReport:
+    """What a clean copy holds, and what it leaves out."""
+
+    folder: Path
+    workloads: int = 0
+    records: int = 0
+    """Those of programs that failed included."""
+    rewritten: int = 0
+    """Records written in the form of TVM 0.27, which cannot read them as they were."""
+    duplicates: int = 0
+    """Records left out because another folder holds them, too."""
+    failures: int = 0
+    """Records left out because their programs failed."""
+    wrong: int = 0
+    """Records left out because their programs compute something else than their workload."""
+
+    def sentences(self) -> list[str]:
+        """The report for people.
+
+        Example:
+            >>> CopyReport(Path("clean"), workloads=2, records=9, failures=1).sentences()
+            ['Wrote 9 records of 2 workloads to clean.', 'Left out 1 that failed.']
+        """
+        reasons = {
+            "that several folders hold": self.duplicates,
+            "that failed": self.failures,
+            "whose programs compute something else": self.wrong,
+        }
+        lines = [f"Wrote {self.records:,} records of {self.workloads:,} workloads to {self.folder}."]
+        if self.rewritten:
+            lines.append(f"{self.rewritten:,} of them are now in the form of TVM 0.27.")
+        return lines + [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
+
+
+def check_one_target(examinations: Sequence[Examination]) -> None:
+    """Refuses databases whose records are for several targets.
+
+    Raises:
+        DataError: They are; the message has two of the targets, and where they are.
+    """
+    places: dict[str, Path] = {}
+    for examination in examinations:
+        for target in examination.targets:
+            places.setdefault(target, examination.folder)
+    if len(places) > 1:
+        (one, here), (other, there) = list(places.items())[:2]
+        raise DataError(
+            f"{here} has records for the target {one:.{_CHARACTERS}}, and {there} for {other:.{_CHARACTERS}}. TVM's "
+            "queries ignore the target, so that a database of several would answer with programs of the wrong one; "
+            "merge only folders of one target."
+        )
+
+
+def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, failures: bool = True) -> CopyReport:
+    """Writes every good record of examined databases as a database of TVM 0.27, each workload and record once.
+
+    A line that TVM 0.27 can read stays as it is, but for the number of its workload. The folder gets its name once it
+    is complete.
+
+    Args:
+        examinations: Of the databases, with their schedules replayed.
+        out: The folder to write; it must be new or empty.
+        failures: Write the records of programs that failed, too; a search that goes on knows them then.
+
+    Raises:
+        DataError: `out` is not empty, no record is good, or a database has changed since it was examined.
+    """
+    out = Path(out)
+    if not all(examination.is_replayed for examination in examinations):
+        raise DataError("A clean copy needs the schedules replayed; examine the folder with them.")
+    report = CopyReport(out)
+    with new_database(out) as (workloads, records):
+        places: dict[str, int] = {}
+        for examination in examinations:
+            for workload in examination.distinct:
+                if workload.examined.structural_hash not in places:
+                    places[workload.examined.structural_hash] = len(places)
+                    workloads.write(f"{workload.examined.line}\n")
+        report.workloads = len(places)
+        written: set[bytes] = set()
+        for examination in examinations:
+            _write_records(records, examination, places, written, report, failures=failures)
+        if not report.records:
+            folders = " and ".join(str(examination.folder) for examination in examinations)
+            raise DataError(f"No record in {folders} is good, so that nothing was written.")
+    return report
+
+
+def _write_records(
+    file: IO[str],
+    examination: Examination,
+    places: dict[str, int],
+    written: set[bytes],
+    report: CopyReport,
+    *,
+    failures: bool,
+) -> None:
+    for record, rest in good_records(examination):
+        if record.is_wrong:
+            report.wrong += 1
+        elif record.latency_s is None and not failures:
+            report.failures += 1
+        elif record.digest in written:
+            report.duplicates += 1
+        else:
+            written.add(record.digest)
+            place = places[examination.workloads[record.workload].examined.structural_hash]
+            file.write(f"[{place},{rest}]\n")
+            report.records += 1
+            report.rewritten += record.text is not None
+
+
+def good_records(examination: Examination) -> Iterator[tuple[GoodRecord, str]]:
+    """Yields the good records with what follows their workload's number, as TVM 0.27 reads it, in order.
+
+    Raises:
+        DataError: The database has changed since it was examined.
+    """
+    left = iter(examination.records)
+    record = next(left, None)
+    with database_files(examination.folder) as files:
+        for line in read_lines(files[RECORDS_FILE], most_bytes=MOST_LINE_BYTES):
+            if record is None:
+                return
+            if line.number < record.line:
+                continue
+            if zlib.crc32(line.text) != record.checksum:
+                break
+            # Of "[number,record]".
+            rest = line.text.decode("utf-8").partition(",")[2].rstrip().removesuffix("]")
+            yield record, rest if record.text is None else record.text
+            record = next(left, None)
+    if record is not None:
+        raise DataError(
+            f"{examination.folder} changed while it was read. Wait for the search to end, then run it again."
+        )

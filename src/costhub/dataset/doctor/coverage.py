@@ -1,0 +1,147 @@
+"""Provides cover: which kernels of a network a database has tuned, and where its trials went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from costhub.dataset.doctor.examine import DatabaseWorkload, Examination
+from costhub.dataset.metaschedule.export_pool import ExportPool
+
+LEAST_SHARE = 0.01
+"""A kernel with a smaller share of a network's arithmetic does not matter: without it, the network would be a hundredth
+faster at best."""
+
+
+@dataclass(frozen=True)
+class NetworkKernel:
+    """A kernel of a network."""
+
+    name: str
+    calls: float
+    """How often the network calls it."""
+    flop: float
+    """Of one call."""
+    module_json: str
+
+
+@dataclass(frozen=True)
+class KernelCoverage:
+    """What a database holds of one kernel of a network."""
+
+    name: str
+    calls: float
+    flop_share: float
+    """Of the arithmetic of all the network's kernels."""
+    trials: int
+    """Records of it, those of programs that failed included."""
+    failed: int
+    trial_share: float
+    """Of all records of the database."""
+    best_us: float | None
+    """Latency of its best program; None where it is not tuned."""
+    time_share: float | None
+    """Of the time that the tuned kernels take together, each by its best program."""
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether one of its programs ran."""
+        return self.best_us is not None
+
+
+@dataclass(frozen=True)
+class NetworkCoverage:
+    """What a database holds of a network."""
+
+    network: str
+    kernels: tuple[KernelCoverage, ...]
+    """The heaviest first."""
+    left_out: Mapping[str, int]
+    """Why other functions of the network have nothing to tune, and how many for each reason."""
+    trials: int
+    """Records of the database."""
+    foreign_trials: int
+    """Those of them of workloads that the network does not have."""
+
+    @property
+    def tuned(self) -> int:
+        """How many kernels are tuned."""
+        return sum(kernel.is_tuned for kernel in self.kernels)
+
+    @property
+    def tuned_flop_share(self) -> float:
+        """The share of the tuned kernels in the network's arithmetic."""
+        return sum(kernel.flop_share for kernel in self.kernels if kernel.is_tuned)
+
+    @property
+    def idle_trials(self) -> int:
+        """Records of kernels that do not matter (`LEAST_SHARE`)."""
+        return sum(kernel.trials for kernel in self.kernels if kernel.flop_share < LEAST_SHARE)
+
+
+def cover(
+    examination: Examination, network: str, kernels: Sequence[NetworkKernel], left_out: Mapping[str, int]
+) -> NetworkCoverage:
+    """Compares a database with the kernels of a network, and adds to its findings.
+
+    A kernel is that of a workload with the same structural hash, by which TVM looks workloads up when it compiles the
+    network.
+
+    Args:
+        examination: Of the database.
+        network: The network's name.
+        kernels: Its kernels.
+        left_out: Why others have nothing to tune, and how many for each reason.
+
+    Raises:
+        MeasureError: A child process does not start.
+    """
+    held = {each.examined.structural_hash: each for each in examination.distinct}
+    with ExportPool(workers=1) as pool:
+        lines = [pool.workload(kernel.module_json) for kernel in kernels]
+    found = [held.get(line.structural_hash) if line else None for line in lines]
+    flop = sum(kernel.flop * kernel.calls for kernel in kernels) or 1.0
+    time_s = sum(_time_s(kernel, workload) or 0.0 for kernel, workload in zip(kernels, found, strict=True))
+    trials = len(examination.records)
+    rows = tuple(
+        _covered(kernel, workload, flop=flop, time_s=time_s, trials=trials)
+        for kernel, workload in zip(kernels, found, strict=True)
+    )
+    coverage = NetworkCoverage(network, rows, dict(left_out), trials, trials - sum(row.trials for row in rows))
+    _add_findings(examination, coverage)
+    return coverage
+
+
+def _time_s(kernel: NetworkKernel, workload: DatabaseWorkload | None) -> float | None:
+    return None if workload is None or workload.best_s is None else workload.best_s * kernel.calls
+
+
+def _covered(
+    kernel: NetworkKernel, workload: DatabaseWorkload | None, *, flop: float, time_s: float, trials: int
+) -> KernelCoverage:
+    records = workload.records if workload else 0
+    own_s = _time_s(kernel, workload)
+    return KernelCoverage(
+        kernel.name,
+        kernel.calls,
+        flop_share=kernel.flop * kernel.calls / flop,
+        trials=records,
+        failed=workload.failed if workload else 0,
+        trial_share=records / trials if trials else 0.0,
+        best_us=None if workload is None or workload.best_s is None else workload.best_s * 1e6,
+        time_share=None if own_s is None else own_s / time_s,
+    )
+
+
+def _add_findings(examination: Examination, coverage: NetworkCoverage) -> None:
+    for kernel in coverage.kernels:
+        if not kernel.is_tuned:
+            what = "all its programs failed" if kernel.trials else "the folder has no record of it"
+            examination.log.add("DB15", kernel.name, f"{what}; it has {kernel.flop_share:.1%} of the arithmetic")
+        if kernel.trials and kernel.flop_share < LEAST_SHARE:
+            shares = f"{kernel.trial_share:.1%} of the trials and {kernel.flop_share:.2%} of the arithmetic"
+            examination.log.add("DB16", kernel.name, f"it has {shares}")
+    if coverage.foreign_trials:
+        share = f"{coverage.foreign_trials / coverage.trials:.1%}"
+        message = f"{coverage.foreign_trials:,} trials ({share}) are of workloads that {coverage.network} lacks"
+        examination.log.add("DB16", str(examination.folder), message)

@@ -1,0 +1,332 @@
+"""Provides examine_database: every line of a MetaSchedule database looked at, and what is wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from costhub.dataset.doctor.database_rules import FindingLog
+from costhub.dataset.doctor.in_children import ExaminedTrace, ExaminedWorkload, examine_records, examine_workload
+from costhub.dataset.doctor.verdicts import Verdict, Verdicts
+from costhub.dataset.metaschedule.import_database import MOST_LINE_BYTES, database_files
+from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
+from costhub.dataset.metaschedule.import_records import find_workload
+from costhub.dataset.metaschedule.import_workloads import MOST_LINE_BYTES as MOST_WORKLOAD_BYTES
+from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads, default_name, unique_name
+from costhub.dataset.metaschedule.lines import (
+    BLANK,
+    RECORDS_FILE,
+    WORKLOADS_FILE,
+    Line,
+    Record,
+    parse_record,
+    read_lines,
+)
+from costhub.errors import DataError
+from costhub.progress import bar
+
+_BATCH = 2000
+_CHUNK = 64
+
+
+@dataclass(slots=True)
+class GoodRecord:
+    """A record that TVM 0.27 can use."""
+
+    line: int
+    """1 for the first."""
+    checksum: int
+    """Of the line, which is read again where a copy is written."""
+    workload: int
+    """The number of its workload in the database."""
+    target: str
+    """As TVM 0.27 accepts it."""
+    digest: bytes
+    latency_s: float | None
+    """Median of its repeats; None where the program failed."""
+    text: str | None
+    """What follows the workload's number, as TVM 0.27 writes it; None where the line can stay as it is."""
+    is_wrong: bool = False
+    """Whether its program computes something else than its workload, where that was looked at."""
+
+
+@dataclass
+class DatabaseWorkload:
+    """A workload of a database, and what its records say."""
+
+    number: int
+    """In the database, from 0."""
+    name: str
+    examined: ExaminedWorkload
+    first: int
+    """The number of the first line with the same workload, which has the counts; mostly its own."""
+    records: int = 0
+    """Records that can be used, those of programs that failed included."""
+    failed: int = 0
+    """Those of them of programs that failed."""
+    best_s: float | None = None
+    """The lowest median latency."""
+
+    @property
+    def workload_id(self) -> str:
+        """The id that costhub gives it, whatever TVM wrote it."""
+        return str(self.examined.row["workload_id"])
+
+
+@dataclass
+class Examination:
+    """What a database holds and what is wrong with it."""
+
+    folder: Path
+    log: FindingLog = field(default_factory=FindingLog)
+    workloads: dict[int, DatabaseWorkload] = field(default_factory=dict)
+    """Those that can be read, by their number."""
+    records: list[GoodRecord] = field(default_factory=list)
+    """Those that can be used, in order."""
+    lines: int = 0
+    """Lines of the records file, whatever they hold."""
+    targets: Counter[str] = field(default_factory=Counter)
+    """Target, as TVM 0.27 accepts it -> records."""
+    is_replayed: bool = True
+    """Whether the schedules were replayed."""
+    contents: set[bytes] = field(default_factory=set)
+    """Digests of all workloads and records that can be read, schedules that do not replay included."""
+
+    @property
+    def distinct(self) -> list[DatabaseWorkload]:
+        """Every workload once, in the order of the database."""
+        return [each for each in self.workloads.values() if each.first == each.number]
+
+    @property
+    def identity(self) -> str:
+        """64 hex digits: the same for the same workloads and records, in whatever order, form and numbering."""
+        digest = hashlib.sha256()
+        for each in sorted(self.contents):
+            digest.update(each)
+        return digest.hexdigest()
+
+
+def examine_database(
+    path: str | Path, *, replay: bool = True, workers: int | None = None, progress: bool = True
+) -> Examination:
+    """Examines a MetaSchedule database; nothing is written beside it.
+
+    TVM reads workloads and replays schedules in child processes with limits. What an interrupted run has found out
+    about schedules is taken up by the next one.
+
+    Args:
+        path: A folder with ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped, or
+            with the same tables as ``.sqlite``, of TVM 0.10 to 0.27.
+        replay: Whether to replay every schedule; without it, an examination takes seconds.
+        workers: Child processes; one per core by default.
+        progress: Show a bar on a terminal.
+
+    Raises:
+        DataError: `path` has no database.
+        MeasureError: A child process does not start at all.
+    """
+    found = Examination(Path(path), is_replayed=replay)
+    with (
+        database_files(found.folder) as files,
+        ImportPool(workers, load=examine_workload, replay=examine_records) as pool,
+    ):
+        examiner = _Examiner(found, pool)
+        examiner.read_workloads(files[WORKLOADS_FILE])
+        examiner.read_records(files[RECORDS_FILE], progress=progress)
+        for file in files.values():
+            _look_at_end(file, found.log)
+    _look_at_whole(found)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A record that can be read and has its workload."""
+
+    line: Line
+    text: str
+    record: Record
+    workload: DatabaseWorkload
+
+
+class _Examiner:
+    """Reads the two files of a database, a batch at a time."""
+
+    def __init__(self, found: Examination, pool: ImportPool) -> None:
+        self._found, self._pool = found, pool
+        self._known = ImportedWorkloads()
+        self._targets: dict[str, ReplayedTraces | str] = {}
+
+    def read_workloads(self, path: Path) -> None:
+        """Reads every workload; a line that cannot be read counts, a blank one does not."""
+        log, taken, digest = self._found.log, set[str](), hashlib.sha256()
+        firsts: dict[str, tuple[int, int]] = {}
+        lines = [line for line in read_lines(path, most_bytes=MOST_WORKLOAD_BYTES) if _is_filled(line, path, log)]
+        for number, (line, reply) in enumerate(zip(lines, self._pool.load([each.text for each in lines]), strict=True)):
+            digest.update(line.text + b"\n")
+            where = f"{path.name} line {line.number}"
+            if not isinstance(reply, ExaminedWorkload):
+                why = line.why or str(reply)
+                log.add("DB03", where, why)
+                self._known.lost[number] = f"its workload (line {line.number}) cannot be read: {why}"
+                continue
+            name = unique_name(default_name(reply.row), taken)
+            taken.add(name)
+            first, first_line = firsts.setdefault(reply.structural_hash, (number, line.number))
+            self._found.workloads[number] = DatabaseWorkload(number, name, reply, first)
+            self._known.found[number] = ImportedWorkload(reply.row, reply.tvm_version)
+            self._found.contents.add(hashlib.sha256(f"workload {reply.row['workload_id']}".encode()).digest())
+            if not reply.is_todays:
+                log.add("DB12", where, f"an older TVM wrote it{f' ({reply.tvm_version})' if reply.tvm_version else ''}")
+            elif not reply.has_own_hash:
+                log.add("DB08", where, f"its hash is {reply.structural_hash} and the line says another one")
+            if first != number:
+                log.add("DB09", where, f"it is the workload of line {first_line}")
+        self._known.digest = digest.hexdigest()
+
+    def read_records(self, path: Path, *, progress: bool) -> None:
+        """Reads every record, and replays those that can be read."""
+        lines = read_lines(path, most_bytes=MOST_LINE_BYTES)
+        with (
+            Verdicts(self._known.digest) as verdicts,
+            bar(path.stat().st_size, desc="examining", unit="B", enabled=progress) as shown,
+        ):
+            while batch := list(islice(lines, _BATCH)):
+                self._found.lines += len(batch)
+                candidates = [each for line in batch if (each := self._candidate(path, line)) is not None]
+                judged = (
+                    self._judged(candidates, verdicts) if self._found.is_replayed else [Verdict()] * len(candidates)
+                )
+                for candidate, verdict in zip(candidates, judged, strict=True):
+                    self._take(path, candidate, verdict)
+                shown.update(batch[-1].position - shown.n)
+
+    def _candidate(self, path: Path, line: Line) -> _Candidate | None:
+        """The record of a line, once; None with a finding where it cannot be used."""
+        log, where = self._found.log, f"{path.name} line {line.number}"
+        if not _is_filled(line, path, log):
+            return None
+        rule_id = "DB01"
+        try:
+            if line.why:
+                raise DataError(line.why)
+            text, record = line.text.decode("utf-8"), parse_record(line.text)
+            known = record.workload in self._known.found
+            rule_id = "DB05" if known else "DB03" if record.workload in self._known.lost else "DB04"
+            find_workload(record, self._known)
+        except UnicodeDecodeError:
+            log.add("DB01", where, "it is not UTF-8")
+            return None
+        except DataError as error:
+            log.add(rule_id, where, str(error))
+            return None
+        workload = self._found.workloads[record.workload]
+        digest = self._digest(record, workload)
+        if digest in self._found.contents:
+            log.add("DB10", where, "an earlier line holds the same record")
+            return None
+        self._found.contents.add(digest)
+        return _Candidate(line, text, record, workload)
+
+    def _digest(self, record: Record, workload: DatabaseWorkload) -> bytes:
+        target = self._target(record.target)
+        accepted = record.target if isinstance(target, str) else target.target
+        identity = ["record", workload.workload_id, accepted, record.trace, record.run_s]
+        return hashlib.sha256(json.dumps(identity).encode()).digest()
+
+    def _target(self, target: str) -> ReplayedTraces | str:
+        """The target as TVM 0.27 accepts it; a string says why it does not."""
+        if target not in self._targets:
+            self._targets[target] = next(self._pool.replay([("", target, ())]))
+        return self._targets[target]
+
+    def _judged(self, candidates: Sequence[_Candidate], verdicts: Verdicts) -> list[Verdict]:
+        """What TVM makes of each record, replayed unless an earlier run has."""
+        keys = [verdicts.key(each.workload.examined.row["module_json"], each.text) for each in candidates]
+        new = [(key, each) for key, each in zip(keys, candidates, strict=True) if verdicts.get(key) is None]
+        groups: dict[tuple[int, str], list[tuple[str, _Candidate]]] = {}
+        for key, each in new:
+            groups.setdefault((each.record.workload, each.record.target), []).append((key, each))
+        chunks = [group[i : i + _CHUNK] for group in groups.values() for i in range(0, len(group), _CHUNK)]
+        calls = (
+            (
+                chunk[0][1].workload.examined.row["module_json"],
+                chunk[0][1].record.target,
+                tuple(e.text for _, e in chunk),
+            )
+            for chunk in chunks
+        )
+        for chunk, reply in zip(chunks, self._pool.replay(calls), strict=True):
+            verdicts.put(zip((key for key, _ in chunk), _verdicts(reply, len(chunk)), strict=True))
+        return [verdicts.get(key) or Verdict() for key in keys]
+
+    def _take(self, path: Path, candidate: _Candidate, verdict: Verdict) -> None:
+        """Adds a record that TVM can use, or says why it cannot."""
+        found, record, workload = self._found, candidate.record, candidate.workload
+        where = f"{path.name} line {candidate.line.number}"
+        target = self._target(record.target)
+        why = target if isinstance(target, str) else verdict.why
+        if why is not None or isinstance(target, str):
+            found.log.add("DB06", where, why or "")
+            return
+        if verdict.record is not None:
+            how = "TVM 0.27 redid its post-processing" if verdict.redone else "an older TVM wrote it"
+            found.log.add("DB12", where, how)
+        latency_s = statistics.median(record.run_s) if record.run_s else None
+        found.targets[target.target] += 1
+        counted = found.workloads[workload.first]
+        counted.records += 1
+        if latency_s is None:
+            counted.failed += 1
+            found.log.add("DB17", where, record.error or "")
+        else:
+            counted.best_s = min(latency_s, counted.best_s or latency_s)
+        checksum, digest = zlib.crc32(candidate.line.text), self._digest(record, workload)
+        number = candidate.line.number
+        found.records.append(
+            GoodRecord(number, checksum, record.workload, target.target, digest, latency_s, verdict.record)
+        )
+
+
+def _is_filled(line: Line, path: Path, log: FindingLog) -> bool:
+    if line.why != BLANK:
+        return True
+    log.add("DB02", f"{path.name} line {line.number}", BLANK)
+    return False
+
+
+def _verdicts(reply: ReplayedTraces | str, count: int) -> Iterator[Verdict]:
+    programs = (reply,) * count if isinstance(reply, str) else reply.programs
+    for program in programs:
+        if isinstance(program, ExaminedTrace):
+            yield Verdict(None, program.redone, program.record)
+        else:
+            yield Verdict(str(program))
+
+
+def _look_at_end(path: Path, log: FindingLog) -> None:
+    if path.suffix in (".gz", ".xz") or not path.stat().st_size:
+        return
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        if file.read(1) != b"\n":
+            log.add("DB13", path.name, "its last line has no end")
+
+
+def _look_at_whole(found: Examination) -> None:
+    """What no single line shows."""
+    if len(found.targets) > 1:
+        for target, count in found.targets.most_common():
+            found.log.add("DB11", str(found.folder), f"{count:,} records are for {target}")
+    for workload in found.distinct:
+        if not workload.records:
+            found.log.add("DB18", workload.name, "no record of it can be used")
+        elif workload.failed == workload.records:
+            found.log.add("DB14", workload.name, f"all {workload.records:,} of its programs failed")

@@ -1,0 +1,123 @@
+"""Provides what the child processes of an examination do: TVM reads workloads and records as it would load them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
+from costhub.dataset.metaschedule.export_pool import record_texts, workload_line
+from costhub.dataset.metaschedule.import_pool import (
+    LoadedWorkload,
+    ReplayedTrace,
+    ReplayedTraces,
+    load_workload,
+    replay_recorded,
+    result_or_reason,
+)
+from costhub.dataset.metaschedule.lines import parse_record
+from costhub.dataset.metaschedule.translate import is_todays, translate_target
+from costhub.dataset.trace import check_decisions
+from costhub.dataset.workload import module_from_json
+from costhub.errors import WorkloadError
+
+
+@dataclass(frozen=True)
+class ExaminedWorkload(LoadedWorkload):
+    """A workload that could be read, and how TVM 0.27 writes it."""
+
+    line: str
+    """Its line as it is, or as TVM 0.27 writes it where TVM cannot use the line as it is."""
+    structural_hash: str
+    """TVM's hash, under which it looks workloads up."""
+    is_todays: bool
+    """Whether TVM 0.27 reads the line as it is."""
+    has_own_hash: bool
+    """Whether the line says that hash."""
+
+
+@dataclass(frozen=True)
+class ExaminedTrace(ReplayedTrace):
+    """A record that replays."""
+
+    record: str | None
+    """What follows the workload's number, as TVM 0.27 writes it; None where it can stay as it is."""
+
+
+def examine_workload(line: bytes) -> ExaminedWorkload | str:
+    """A line of the database's workloads; a string says why it cannot be read."""
+    return result_or_reason(_examined_workload, line)
+
+
+def _examined_workload(line: bytes) -> ExaminedWorkload | str:
+    loaded = load_workload(line)
+    if isinstance(loaded, str):
+        return loaded
+    written = workload_line(loaded.row["module_json"])
+    if written is None:
+        raise WorkloadError("TVM 0.27 cannot write it")
+    is_readable = is_todays(line)
+    has_own_hash = str(json.loads(line)[0]) == written.structural_hash
+    text = line.decode() if is_readable and has_own_hash else written.text
+    return ExaminedWorkload(loaded.row, loaded.tvm_version, text, written.structural_hash, is_readable, has_own_hash)
+
+
+def examine_records(module_json: str, target: str, lines: Sequence[str]) -> ReplayedTraces | str:
+    """Loads records of one workload and one target as TVM would, and mends those that only costhub can read.
+
+    Args:
+        module_json: The workload, as JSON of TVM 0.27.
+        target: The target, as the records have it.
+        lines: The records, as lines of the database.
+
+    Returns:
+        The target as TVM 0.27 accepts it, and an `ExaminedTrace` for each line, or why it does not replay; a string
+        where the target cannot be read.
+    """
+
+    def examined(line: str) -> ReplayedTrace:
+        return _examined_record(module_json, today, line)
+
+    answer = result_or_reason(translate_target, target)
+    if isinstance(answer, str):
+        return answer
+    today, device_kind = answer
+    return ReplayedTraces(today, device_kind, tuple(result_or_reason(examined, line) for line in lines))
+
+
+def _examined_record(module_json: str, target: str, line: str) -> ExaminedTrace:
+    _, record = json.loads(line)
+    instructions, decisions = record[0]
+    # TVM trusts decisions that bring it down.
+    check_decisions(instructions, decisions)
+    if names_intrinsics(line):
+        load_intrinsics(json.loads(target)["kind"])
+    if _tvm_loads(module_json, record):
+        return ExaminedTrace("", False, None)
+    parsed = parse_record(line.encode())
+    replayed = replay_recorded(module_json, parsed.trace, target)
+    [text] = record_texts(module_json, target, [(replayed.trace, parsed.run_s)])
+    if text is None:
+        raise WorkloadError("TVM 0.27 cannot write its record")
+    return ExaminedTrace("", replayed.redone, text)
+
+
+def _tvm_loads(module_json: str, record: list[Any]) -> bool:
+    """Whether TVM's own reader takes a record, which includes the replay of its trace."""
+    from tvm.s_tir.meta_schedule.database import TuningRecord
+
+    try:
+        TuningRecord.from_json(record, _workload(module_json))
+    except Exception:
+        return False  # TVM raises what it likes; why it does, the translation says.
+    return True
+
+
+@functools.lru_cache(maxsize=4)
+def _workload(module_json: str) -> Any:
+    from tvm.s_tir.meta_schedule.database import Workload
+
+    return Workload(module_from_json(module_json))

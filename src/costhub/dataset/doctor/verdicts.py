@@ -1,0 +1,113 @@
+"""Provides Verdicts: what earlier runs found out about records, so that nothing is replayed twice."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from costhub.files import cache_root, is_own
+from costhub.versions import __version__
+
+FOLDER = "doctor"
+"""In the cache."""
+_KEY_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What TVM makes of a record."""
+
+    why: str | None = None
+    """Why it does not replay; None where it does."""
+    redone: bool = False
+    """Whether TVM 0.27 did its post-processing again."""
+    record: str | None = None
+    """As TVM 0.27 writes it, without its workload; None where it can stay as it is."""
+
+
+class Verdicts:
+    """The verdicts on the records of one database, in a file of the user's cache that grows batch by batch.
+
+    A run that is interrupted, and a second one that writes a clean copy, take up what is there. The cache is not
+    believed where it belongs to somebody else.
+
+    Args:
+        workloads: Digest of the database's workloads, which names the file.
+
+    Example:
+        >>> with Verdicts("e3b0") as verdicts:
+        ...     verdicts.put([("k1", Verdict(why="it does not fit"))])
+        ...     verdicts.get("k1").why
+        'it does not fit'
+    """
+
+    def __init__(self, workloads: str) -> None:
+        path = cache_root() / FOLDER / f"{_digest(workloads, _versions())}.jsonl"
+        self._known: dict[str, Verdict] = {}
+        self._file: IO[str] | None = None
+        # A cache that cannot be used costs time only.
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if is_own(path.parent) and not path.is_symlink() and (is_own(path) or not path.exists()):
+                self._known = _read(path)
+                self._file = path.open("a", encoding="utf-8")
+
+    def __enter__(self) -> Verdicts:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @staticmethod
+    def key(module_json: str, line: str) -> str:
+        """Names a record of a workload."""
+        return _digest(module_json, line)
+
+    def get(self, key: str) -> Verdict | None:
+        """The verdict of an earlier run; None if there is none."""
+        return self._known.get(key)
+
+    def put(self, verdicts: Iterable[tuple[str, Verdict]]) -> None:
+        """Keeps verdicts, for this run and the next."""
+        new = dict(verdicts)
+        self._known |= new
+        if self._file is not None and new:
+            lines = (json.dumps([key, v.why, v.redone, v.record], separators=(",", ":")) for key, v in new.items())
+            # A full disk ends the keeping, not the examination.
+            with contextlib.suppress(OSError):
+                self._file.write("".join(f"{line}\n" for line in lines))
+                self._file.flush()
+
+
+def _read(path: Path) -> dict[str, Verdict]:
+    """The verdicts in a file, without a last line that an interruption has cut off."""
+    found = {}
+    if path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, TypeError):
+                    key, why, redone, record = json.loads(line)
+                    found[str(key)] = Verdict(why, bool(redone), record)
+    return found
+
+
+def _versions() -> str:
+    from importlib.metadata import version
+
+    return f"{version('apache-tvm')} {__version__}"
+
+
+def _digest(*texts: str) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(f"{len(text)} ".encode() + text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:_KEY_DIGITS]
