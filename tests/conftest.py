@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -184,6 +185,37 @@ def two_boards(free_port: Callable[[], int]) -> Iterator[tuple[str, str]]:
             server = board_server(Tracker("127.0.0.1", port), "pair", port=free_port(), identity=identity)
             stack.enter_context(server)
         yield f"127.0.0.1:{port}", "pair"
+
+
+@pytest.fixture(scope="session")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a real search, of six programs for each of two kernels; beside it ``net.json``, their network."""
+    import tvm
+    from tvm import relax
+
+    from costhub.api.tune import TuneOptions, tune
+    from costhub.collector.device.local import local_target
+    from costhub.collector.workloads.network_kernels import network_workloads
+
+    root = tmp_path_factory.mktemp("searched")
+    x, w1, w2 = (
+        relax.Var(name, relax.TensorType(shape, "float32"))
+        for name, shape in (("x", (32, 64)), ("w1", (64, 48)), ("w2", (48, 2)))
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w1, w2]):
+        with builder.dataflow():
+            hidden = builder.emit(relax.op.nn.relu(builder.emit(relax.op.matmul(x, w1))))
+            out = builder.emit_output(relax.op.matmul(hidden, w2))
+        builder.emit_func_output(out)
+    (root / "net.json").write_text(tvm.ir.save_json(builder.get()))
+    kernels = network_workloads(
+        [str(root / "net.json")], target=json.dumps(local_target()), least_flop=0.0, least_bytes=0.0
+    )
+    options = TuneOptions(method="frozen", strategy="random", stop="never")
+    found = {f"layer{number}": kernel.module() for number, kernel in enumerate(kernels)}
+    tune(found, root / "tuned", trials=6, options=options, progress=False)
+    return root / "tuned"
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pytest
 from costhub.api.tune_report import REPORT_VERSION
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION_VERSION
+from costhub.dataset.doctor.manifest import VERSION as DATABASE_MANIFEST_VERSION
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.splits.split import SPLIT_VERSION
 from costhub.hub.catalogue.devices import INDEX_VERSION
@@ -32,6 +33,7 @@ ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ")
         ("`adaptation.json`", ADAPTATION_VERSION),
         ("`manifest.json`", MANIFEST_VERSION),
         ("`devices.json`", INDEX_VERSION),
+        ("`costhub doctor --manifest`", DATABASE_MANIFEST_VERSION),
         ("`report.json`", REPORT_VERSION),
     ],
 )

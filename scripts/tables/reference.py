@@ -20,8 +20,8 @@ from costhub.models.architectures import ARCHITECTURES, options_of
 from costhub.models.options import describe_options
 
 VARIABLES = {
-    CACHE_VARIABLE: "Folder of pulled models, of computed features, and of the figures "
-    "of `costhub probe`; by default `~/.cache/costhub`.",
+    CACHE_VARIABLE: "Folder of pulled models, of computed features, of the figures of `costhub probe`, and "
+    "of what `costhub doctor` found out; by default `~/.cache/costhub`.",
     HUB_VARIABLE: "A shared folder laid out like a hub: its devices, models and datasets precede the embedded ones.",
     CONTRIBUTE_VARIABLE: "Where `costhub contribute` sends without `--to`.",
     "HF_HUB_OFFLINE": "With `1`, nothing is fetched: the embedded hub and what was downloaded before still work.",

@@ -69,13 +69,14 @@ class Diagnosis:
 
     def __str__(self) -> str:
         from costhub.cards.reports.doctor import doctor_text
+        from costhub.terminal_text import counted
 
         lines = [doctor_text(self.examination, self.coverage)]
         if self.outputs is not None:
             ran = self.outputs
             lines.append(
-                f"Compared {ran.right + ran.wrong:,} programs with their workloads, {ran.wrong:,} compute something "
-                f"else; {ran.not_run:,} could not be compared here."
+                f"Outputs compared: {counted(ran.right + ran.wrong, 'program')}, {ran.wrong:,} wrong; "
+                f"{ran.not_run:,} could not be compared here."
             )
         return "\n".join([*lines, *(self.copy.sentences() if self.copy else ())])
 

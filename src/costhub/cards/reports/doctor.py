@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from costhub.cards.tables import TableColumn, counted, number, plain_table
+from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.doctor.coverage import KernelCoverage, NetworkCoverage
 from costhub.dataset.doctor.database_rules import DATABASE_RULES
 from costhub.dataset.doctor.examine import Examination
-from costhub.terminal_text import clean
+from costhub.terminal_text import clean, counted
 
 _PLACES_SHOWN = 3
 _WORKLOADS_SHOWN = 20

@@ -13,6 +13,7 @@ from costhub.dataset.metaschedule.export import new_database
 from costhub.dataset.metaschedule.import_database import MOST_LINE_BYTES, database_files
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, read_lines
 from costhub.errors import DataError
+from costhub.terminal_text import counted
 
 _CHARACTERS = 200
 """Of a target in a message."""
@@ -47,9 +48,9 @@ class CopyReport:
             "that failed": self.failures,
             "whose programs compute something else": self.wrong,
         }
-        lines = [f"Wrote {self.records:,} records of {self.workloads:,} workloads to {self.folder}."]
+        lines = [f"Wrote {counted(self.records, 'record')} of {counted(self.workloads, 'workload')} to {self.folder}."]
         if self.rewritten:
-            lines.append(f"{self.rewritten:,} of them are now in the form of TVM 0.27.")
+            lines.append(f"{counted(self.rewritten, 'record')} had to be rewritten in the form of TVM 0.27.")
         return lines + [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
 
 

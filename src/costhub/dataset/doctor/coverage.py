@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from costhub.dataset.doctor.examine import DatabaseWorkload, Examination
 from costhub.dataset.metaschedule.export_pool import ExportPool
+from costhub.terminal_text import counted
 
 LEAST_SHARE = 0.01
 """A kernel with a smaller share of a network's arithmetic does not matter: without it, the network would be a hundredth
@@ -143,5 +144,5 @@ def _add_findings(examination: Examination, coverage: NetworkCoverage) -> None:
             examination.log.add("DB16", kernel.name, f"it has {shares}")
     if coverage.foreign_trials:
         share = f"{coverage.foreign_trials / coverage.trials:.1%}"
-        message = f"{coverage.foreign_trials:,} trials ({share}) are of workloads that {coverage.network} lacks"
+        message = f"{counted(coverage.foreign_trials, 'trial')} ({share}) of workloads that {coverage.network} lacks"
         examination.log.add("DB16", str(examination.folder), message)

@@ -43,8 +43,10 @@ DATABASE_RULES = {
         DatabaseRule("DB01", "error", "a record can be read", f"TVM cannot load the folder. {_LEFT_OUT}"),
         DatabaseRule("DB02", "error", "no line is blank", f"TVM's loader crashes on one. {_LEFT_OUT}"),
         DatabaseRule("DB03", "error", "a workload can be read", f"{_LEFT_OUT} Its records go with it."),
-        DatabaseRule("DB04", "error", "the workload of a record exists", f"TVM reads past the end. {_LEFT_OUT}"),
-        DatabaseRule("DB05", "error", "a record has the arguments of its workload", _LEFT_OUT),
+        DatabaseRule("DB04", "error", "the workload of a record exists", f"TVM cannot load the folder. {_LEFT_OUT}"),
+        DatabaseRule(
+            "DB05", "error", "a record has the arguments of its workload", f"It is of another one. {_LEFT_OUT}"
+        ),
         DatabaseRule("DB06", "error", "a schedule replays on its workload", f"TVM cannot load the folder. {_LEFT_OUT}"),
         DatabaseRule(
             "DB07",
@@ -53,7 +55,10 @@ DATABASE_RULES = {
             f"Never deploy it. {_LEFT_OUT}",
         ),
         DatabaseRule(
-            "DB08", "error", "a workload stands under its own hash", f"TVM 0.27 never finds it as it is. {_MENDED}"
+            "DB08",
+            "warning",
+            "a workload has the hash of its module",
+            f"Somebody has edited the line; TVM 0.27 computes the hash anew, other tools may not. {_MENDED}",
         ),
         DatabaseRule(
             "DB09",

@@ -31,6 +31,7 @@ from costhub.dataset.metaschedule.lines import (
 )
 from costhub.errors import DataError
 from costhub.progress import bar
+from costhub.terminal_text import counted
 
 _BATCH = 2000
 _CHUNK = 64
@@ -217,6 +218,8 @@ class _Examiner:
         try:
             if line.why:
                 raise DataError(line.why)
+            if b"\0" in line.text:
+                raise DataError("it has zero bytes, as another encoding or a damaged disk leaves them")
             text, record = line.text.decode("utf-8"), parse_record(line.text)
             known = record.workload in self._known.found
             rule_id = "DB05" if known else "DB03" if record.workload in self._known.lost else "DB04"
@@ -324,9 +327,9 @@ def _look_at_whole(found: Examination) -> None:
     """What no single line shows."""
     if len(found.targets) > 1:
         for target, count in found.targets.most_common():
-            found.log.add("DB11", str(found.folder), f"{count:,} records are for {target}")
+            found.log.add("DB11", str(found.folder), f"{counted(count, 'record')} for {target}")
     for workload in found.distinct:
         if not workload.records:
             found.log.add("DB18", workload.name, "no record of it can be used")
         elif workload.failed == workload.records:
-            found.log.add("DB14", workload.name, f"all {workload.records:,} of its programs failed")
+            found.log.add("DB14", workload.name, f"none of its programs ran ({counted(workload.records, 'record')})")

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import costhub
+from costhub.errors import ArgumentError, WorkloadError
+
+
+def test_a_diagnosis_prints_as_the_command_does(searched: Path, tmp_path: Path) -> None:
+    found = costhub.doctor(searched, fix=tmp_path / "clean", workers=1, progress=False)
+
+    assert (found.errors, found.warnings, list(found.findings)) == (0, 0, [])
+    assert str(found).endswith(f"Wrote 12 records of 2 workloads to {tmp_path / 'clean'}.")
+    assert found.manifest()["identity"] == found.identity
+    assert costhub.doctor(tmp_path / "clean", workers=1, progress=False).identity == found.identity
+
+
+def test_folders_are_merged(searched: Path, tmp_path: Path) -> None:
+    report = costhub.merge([searched, searched], tmp_path / "all", workers=1, progress=False)
+
+    assert (report.records, report.duplicates) == (12, 12)
+
+
+def test_what_cannot_be_done_is_said_before_anything_is_read(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+
+    with pytest.raises(ArgumentError, match="run is 0; it must be 1 or more"):
+        costhub.doctor(nowhere, run=0)
+    with pytest.raises(ArgumentError, match="need the schedules replayed"):
+        costhub.doctor(nowhere, replay=False, run="all")
+    (tmp_path / "net.onnx").write_bytes(b"")
+    with pytest.raises(WorkloadError, match="is an ONNX model"):
+        costhub.doctor(nowhere, network=str(tmp_path / "net.onnx"))

@@ -1,0 +1,111 @@
+"""Clean copies and merged folders: what they hold, what they refuse, and that they are whole or not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.doctor.clean_copy import check_one_target, write_clean_copy
+from costhub.dataset.doctor.examine import Examination, examine_database
+from costhub.errors import DataError
+
+RECORDS, WORKLOADS = "database_tuning_record.json", "database_workload.json"
+
+
+def examine(folder: Path, **options: Any) -> Examination:
+    return examine_database(folder, workers=1, progress=False, **options)
+
+
+def halves(search: Any, root: Path) -> list[Path]:
+    """Two folders that share three records; in the second one, the workloads are numbered the other way round."""
+    first = type(search)(list(search.workloads), search.records[:7])
+    second = type(search)(search.workloads[::-1], search.records[4:])
+    for number in range(len(second.records)):
+        second.change(number, workload=1 - second.record(number)[0])
+    return [first.write(root / "first"), second.write(root / "second")]
+
+
+def test_folders_of_one_target_become_one(search: Any, contents: Any, tmp_path: Path) -> None:
+    said, loaded = contents
+    examinations = [examine(folder) for folder in halves(search, tmp_path)]
+
+    check_one_target(examinations)
+    report = write_clean_copy(examinations, tmp_path / "all")
+
+    assert loaded(tmp_path / "all") == said(search.records)
+    assert (report.workloads, report.records, report.duplicates) == (2, 12, 3)
+    assert examine(tmp_path / "all").identity == examine(search.write(tmp_path / "whole")).identity
+
+
+def test_folders_of_two_targets_are_refused_with_both_named(search: Any, tmp_path: Path) -> None:
+    other = type(search)(list(search.workloads), list(search.records))
+    for number in range(12):
+        other.change(number, target={"kind": "llvm", "num-cores": 96})
+    folders = [search.write(tmp_path / "here"), other.write(tmp_path / "there")]
+
+    with pytest.raises(
+        DataError, match=r'there for \{"kind":"llvm","num-cores":96\}.* merge only folders of one target'
+    ):
+        check_one_target([examine(folder, replay=False) for folder in folders])
+
+
+def test_nothing_is_written_over_or_left_half_written(search: Any, tmp_path: Path) -> None:
+    folder = search.write(tmp_path / "db")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    found = examine(folder)
+
+    with pytest.raises(DataError, match="db exists and is not empty"):
+        write_clean_copy([found], folder)
+    with (folder / RECORDS).open("r+b") as file:
+        file.write(b"[9")
+    with pytest.raises(DataError, match="changed while it was read"):
+        write_clean_copy([found], tmp_path / "clean")
+    (folder / RECORDS).write_bytes(before[RECORDS].splitlines()[0])
+    with pytest.raises(DataError, match="changed while it was read"):
+        write_clean_copy([found], tmp_path / "clean")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["db"]
+
+
+def test_records_that_a_running_search_appends_are_left_for_the_next_time(search: Any, tmp_path: Path) -> None:
+    later, search.records = search.records[10:], search.records[:10]
+    folder = search.write(tmp_path / "db")
+    found = examine(folder)
+    with (folder / RECORDS).open("ab") as file:
+        file.write(b"\n".join(later) + b"\n")
+
+    assert write_clean_copy([found], tmp_path / "clean").records == 10
+
+
+def test_a_copy_needs_a_good_record_and_replayed_schedules(search: Any, tmp_path: Path) -> None:
+    folder = search.write(tmp_path / "db")
+    with pytest.raises(DataError, match="needs the schedules replayed"):
+        write_clean_copy([examine(folder, replay=False)], tmp_path / "clean")
+    search.records = [b"[]"]
+    with pytest.raises(DataError, match=r"No record in .* is good"):
+        write_clean_copy([examine(search.write(tmp_path / "empty"))], tmp_path / "clean")
+
+    assert not (tmp_path / "clean").exists()
+
+
+def test_a_program_that_computes_something_else_stays_out(search: Any, tmp_path: Path) -> None:
+    found = examine(search.write(tmp_path / "db"))
+    found.records[3].is_wrong = True
+
+    report = write_clean_copy([found], tmp_path / "clean")
+
+    assert (report.records, report.wrong) == (11, 1)
+    assert search.records[3] not in (tmp_path / "clean" / RECORDS).read_bytes().splitlines()
+
+
+def test_a_line_stays_letter_by_letter(search: Any, tmp_path: Path) -> None:
+    spaced = json.dumps(json.loads(search.records[2])).encode()
+    search.records[2] = b"[ " + spaced[1:]
+
+    write_clean_copy([examine(search.write(tmp_path / "db"))], tmp_path / "clean")
+
+    line = (tmp_path / "clean" / RECORDS).read_bytes().splitlines()[2]
+    assert line.partition(b",")[2] == spaced.partition(b",")[2]
