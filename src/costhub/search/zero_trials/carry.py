@@ -229,7 +229,7 @@ def rescaled(factors: Sequence[int], extent: int, *, innermost: int = 0, shared:
 
     Example:
         >>> rescaled([4, 4, 1, 16], 512), rescaled([4, 4, 1, 16], 1024, shared=True), rescaled([7, 1, 2, 16], 56)
-        ((8, 4, 1, 16), (8, 8, 1, 16), (2, 1, 2, 14))
+        ((8, 4, 1, 16), (4, 8, 2, 16), (2, 1, 2, 14))
     """
     old = math.prod(factors)
     if old == extent and not 0 < innermost < factors[-1]:
