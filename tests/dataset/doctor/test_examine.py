@@ -139,6 +139,14 @@ def test_a_damaged_line_is_found_and_costs_itself_only(
     assert examine(tmp_path / "clean").log.findings() == []
 
 
+def test_a_decision_that_would_crash_tvm_never_gets_there(search: Any, tmp_path: Path) -> None:
+    a_decision_of_no_instruction(search)
+
+    found = examine(search.write(tmp_path / "db"))
+
+    assert "decisions that belong to none of its instructions" in found.log.kept["DB06"][0].message
+
+
 def test_a_last_line_that_was_cut_off_is_two_findings(search: Any, contents: Any, tmp_path: Path) -> None:
     said, loaded = contents
     whole = said(search.records[:11])
