@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from costhub.collector.device.cpu_state import core_count
+from costhub.collector.workloads.network_source import AS_IN_TORCH, BLOCKED, LAYOUTS, Lowering
 from costhub.errors import CosthubError, MeasureError, NetworkError
 from costhub.search.whole_network.compile import CompiledNetwork
 from costhub.search.whole_network.finish import compare_outputs
@@ -49,7 +50,7 @@ class Settings:
     trials: int
     stock: int
     threads: int
-    fast_math: bool
+    lowering: Lowering
     rounds: int
     profile: bool
     engines: tuple[str, ...]
@@ -99,21 +100,23 @@ class NetworkRows:
                 precision = in_child_text(partial(openvino_precision, self.network, threads), threads)
             self.add(name, precision, partial(load_engine, name, self.network, threads))
 
-    def add_tuned(self, method: str, trials: int, *, fast_math: bool) -> None:
+    def add_tuned(self, method: str, trials: int, lowering: Lowering) -> None:
         """A library with the schedules of a search."""
         settings, program = self.settings, self.network.program
-        folder = settings.searches / f"{self.network.name}-{method}{'-fast' if fast_math else ''}"
+        form = f"{'-fast' if lowering.fast_math else ''}{f'-{BLOCKED}' if lowering.layout == BLOCKED else ''}"
+        folder = settings.searches / f"{self.network.name}-{method}{form}"
         library = self.network.folder / f"{method}.so"
         try:
-            course = self._searched(method, folder, trials, fast_math=fast_math)
-            compiled = compile_tuned(program, folder, library, threads=settings.threads, fast_math=fast_math)
+            course = self._searched(method, folder, trials, lowering)
+            compiled = compile_tuned(program, folder, library, threads=settings.threads, lowering=lowering)
         except CosthubError as error:
             failed = {"network": title_of_network(self.network.name), "engine": method, "precision": FLOAT32}
             self.rows.append({**failed, "threads": settings.threads, "error": str(error)})
             return
         self.libraries[method] = str(library), compiled
         about = {
-            "fast_math": fast_math,
+            "fast_math": lowering.fast_math,
+            "layout": lowering.layout,
             "kernels": compiled.kernels,
             "kernels_tuned": compiled.tuned,
             "kernels_shared": compiled.shared,
@@ -124,11 +127,11 @@ class NetworkRows:
         load = partial(load_tuned, str(library), self.network.inputs, settings.threads)
         self.add(method, FLOAT32, load, **about)
 
-    def _searched(self, method: str, folder: Path, trials: int, *, fast_math: bool) -> NetworkCourse:
+    def _searched(self, method: str, folder: Path, trials: int, lowering: Lowering) -> NetworkCourse:
         if method == STOCK:
             return search_stock(self.network.program, folder, trials=trials)
         threads = self.settings.threads
-        return search_network(self.network.program, folder, trials=trials, threads=threads, fast_math=fast_math)
+        return search_network(self.network.program, folder, trials=trials, threads=threads, lowering=lowering)
 
     def measure(self) -> None:
         """Times all that compute the right thing, in turn."""
@@ -174,9 +177,9 @@ def compared(name: str, settings: Settings) -> NetworkRows:
             say(f"{name}: loading it in {', '.join(settings.engines)}")
             found.add_engines()
             say(f"{name}: searching and compiling")
-            found.add_tuned(COSTHUB, settings.trials, fast_math=settings.fast_math)
+            found.add_tuned(COSTHUB, settings.trials, settings.lowering)
             if settings.stock:
-                found.add_tuned(STOCK, settings.stock, fast_math=False)
+                found.add_tuned(STOCK, settings.stock, AS_IN_TORCH)
             say(f"{name}: timing")
             found.measure()
         if settings.profile:
@@ -216,6 +219,7 @@ def check_threads(_: click.Context, __: click.Parameter, threads: int) -> int:
 @click.option(
     "--fast-math/--no-fast-math", default=True, show_default=True, help="Polynomials for exp, tanh and erf in costhub."
 )
+@click.option("--layout", type=click.Choice(LAYOUTS), default=BLOCKED, show_default=True, help="Of convolutions.")
 @click.option("--rounds", default=ROUNDS, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
 @click.option("--profile", is_flag=True, help="Also take the time of each kernel in each engine.")
 @click.option(
@@ -236,6 +240,7 @@ def main(networks: tuple[str, ...], quick: bool, searches: Path | None, path: Pa
     if given["stock"] and given["threads"] != core_count():
         raise click.UsageError("--stock searches with all cores; leave --threads at their number.")
     given["engines"] = tuple(installed(given["engines"]))
+    given["lowering"] = Lowering(given.pop("fast_math"), given.pop("layout"))
     result: dict[str, list[dict[str, Any]]] = {"rows": [], "profiles": []}
     with tempfile.TemporaryDirectory(prefix="costhub-engines-") as scratch:
         settings = Settings(searches=(searches or Path(scratch, "searches")).resolve(), **given)

@@ -14,6 +14,7 @@ from typing import Any
 
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
+from costhub.collector.workloads.network_source import Lowering, read_network
 from costhub.errors import NetworkError, class_and_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
@@ -50,7 +51,7 @@ def read_course(folder: Path) -> NetworkCourse:
     return NetworkCourse(**json.loads(path.read_text())) if path.exists() else NetworkCourse(0, 0, 0.0)
 
 
-def search_network(program: Path, folder: Path, *, trials: int, threads: int, fast_math: bool) -> NetworkCourse:
+def search_network(program: Path, folder: Path, *, trials: int, threads: int, lowering: Lowering) -> NetworkCourse:
     """Searches as `costhub tune --stop never` does, with the model that it takes on this machine.
 
     A search that was interrupted goes on, and so does one of fewer trials; nothing is done where a search of as many
@@ -61,7 +62,7 @@ def search_network(program: Path, folder: Path, *, trials: int, threads: int, fa
         folder: Where the database is kept.
         trials: For each kernel.
         threads: Of the programs.
-        fast_math: Whether exp, tanh and erf are polynomials; one folder cannot have both.
+        lowering: How kernels are made; one folder cannot have two ways.
 
     Raises:
         CosthubError: The network cannot be turned into workloads, or nothing can be measured.
@@ -76,7 +77,7 @@ def search_network(program: Path, folder: Path, *, trials: int, threads: int, fa
     from costhub.search.tune import tune_all
 
     device = str(identify(threads=threads)["device_id"])
-    jobs = network_jobs([str(program)], json.dumps(local_target(threads=threads)), fast_math=fast_math)
+    jobs = network_jobs([str(program)], json.dumps(local_target(threads=threads)), lowering)
     total = trials * len(jobs)
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -136,7 +137,7 @@ def search_stock(program: Path, folder: Path, *, trials: int) -> NetworkCourse:
     return course
 
 
-def compile_tuned(program: Path, database: Path, library: Path, *, threads: int, fast_math: bool) -> CompiledNetwork:
+def compile_tuned(program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering) -> CompiledNetwork:
     """Compiles a network with the schedules of a database, in a child process.
 
     Args:
@@ -144,30 +145,30 @@ def compile_tuned(program: Path, database: Path, library: Path, *, threads: int,
         database: The folder of the search.
         library: The file to write.
         threads: As for `search_network`.
-        fast_math: As in the search.
+        lowering: As in the search.
 
     Raises:
         NetworkError: torch or TVM fails.
     """
     with Child(limits=Limits.for_network(timeout_s=_COMPILE_TIMEOUT_S), is_shared=False) as child:
-        work = partial(compile_here, program, database, library, threads=threads, fast_math=fast_math)
+        work = partial(compile_here, program, database, library, threads=threads, lowering=lowering)
         try:
             return child.call(work, timeout_s=_COMPILE_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout) as error:
             raise NetworkError(f"TVM cannot compile {program.stem} as a whole: {str(error).rstrip('.')}.") from error
 
 
-def compile_here(program: Path, database: Path, library: Path, *, threads: int, fast_math: bool) -> CompiledNetwork:
+def compile_here(program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering) -> CompiledNetwork:
     """What `compile_tuned` does in its child process."""
     import tvm
 
-    from costhub.collector.workloads.network_source import read_network
     from costhub.dataset.intrinsics import load_intrinsics
     from costhub.search.whole_network.compile import compile_network
 
     try:
         target = tvm.target.Target(local_target(threads=threads))
         load_intrinsics(str(target.kind.name))
-        return compile_network(read_network(str(program)), target, database, library, fast_math=fast_math)
+        source = read_network(str(program), lanes=lowering.lanes(json.dumps(local_target(threads=threads))))
+        return compile_network(source, target, database, library, fast_math=lowering.fast_math)
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error

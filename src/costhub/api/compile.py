@@ -27,6 +27,7 @@ from costhub.files import read_regular, refuse_newer, write_replacing
 from costhub.progress import bar
 
 if TYPE_CHECKING:
+    from costhub.collector.workloads.network_source import Lowering
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
@@ -67,10 +68,19 @@ class CompileOptions:
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
     """Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ."""
+    layout: str = "blocked"
+    """Layout of a network's convolutions on a CPU: blocked (NCHW16c with AVX-512) or plain (NCHW, as in torch)."""
     allow_other_kind: bool = False
     """Take a model of GPUs, which ranks programs of CPUs about as well as chance."""
     command: str | None = None
     """What the report says to repeat the compilation; by default the call in Python."""
+
+    @property
+    def lowering(self) -> Lowering:
+        """How kernels of networks are made."""
+        from costhub.collector.workloads.network_source import Lowering
+
+        return Lowering(self.fast_math, self.layout)
 
 
 @dataclass(frozen=True, repr=False)
@@ -227,7 +237,7 @@ class _Compilation:
         jobs = self.subjects.jobs()
         own = frozenset(job.name for job in jobs)
         target, networks = self.found.target, self.subjects.networks
-        jobs += network_jobs(networks, target.target, fast_math=self.options.fast_math)
+        jobs += network_jobs(networks, target.target, self.options.lowering)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that has a schedule.")
         if len({job.name for job in jobs}) < len(jobs):
@@ -284,7 +294,7 @@ class _Compilation:
                 target=target.target,
                 database=self.out,
                 out=self.out,
-                fast_math=self.options.fast_math,
+                lowering=self.options.lowering,
                 runs_here=target.runs_here,
                 on_step=lambda step: log.info("%s ...", step),
             )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
     from costhub.collector.workload_queue import WorkloadSpec
     from costhub.collector.workloads.network_kernels import NetworkReport
+    from costhub.collector.workloads.network_source import Lowering
     from costhub.search.options import Job
 
 log = logging.getLogger("costhub")
@@ -312,22 +313,23 @@ def _module_in(path: Path) -> Any:
     return module_from_json(text)
 
 
-def network_jobs(networks: Sequence[str], target: str, *, fast_math: bool = False) -> list[Job]:
+def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None = None) -> list[Job]:
     """The kernels of networks, weighted by how often they are called.
 
     Args:
         networks: What `costhub.collector.workloads.network_kernels.network_workloads` takes.
         target: The TVM target, as JSON.
-        fast_math: Whether to replace exp, tanh and erf by polynomials.
+        lowering: How kernels are made of operators; by default as TVM does it by itself.
 
     Raises:
         WorkloadError: A network has no kernel that TVM can tune.
         UnknownNameError: No network has that name.
     """
     from costhub.collector.workloads.network_kernels import network_workloads
+    from costhub.collector.workloads.network_source import AS_IN_TORCH
     from costhub.search.options import Job
 
     if not networks:
         return []
-    found = network_workloads(networks, target=target, fast_math=fast_math, on_network=report_network)
+    found = network_workloads(networks, target=target, lowering=lowering or AS_IN_TORCH, on_network=report_network)
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

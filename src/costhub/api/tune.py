@@ -16,11 +16,13 @@ from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
-from costhub.errors import WorkloadError
+from costhub.errors import UnknownNameError, WorkloadError
+from costhub.names import close_names
 
 if TYPE_CHECKING:
     from costhub.api.tuning import Tuning
     from costhub.collector.measurer import Measurer
+    from costhub.collector.workloads.network_source import Lowering
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
@@ -53,6 +55,8 @@ class TuneOptions:
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
     """Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ."""
+    layout: str = "blocked"
+    """Layout of a network's convolutions on a CPU: blocked (NCHW16c with AVX-512) or plain (NCHW, as in torch)."""
     torch_compile: bool = False
     """Time networks under ``torch.compile`` as well, which takes a minute or more."""
     time_unscheduled: bool = False
@@ -67,12 +71,20 @@ class TuneOptions:
         """A description for the report."""
         return f"{self.strategy} search, {self.select}; the model learns from each round by: {self.method}"
 
+    @property
+    def lowering(self) -> Lowering:
+        """How kernels of networks are made."""
+        from costhub.collector.workloads.network_source import Lowering
+
+        return Lowering(self.fast_math, self.layout)
+
     def check(self) -> None:
         """Refuses unknown names before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: There is no such method, strategy, selection or stop rule.
+            UnknownNameError: There is no such method, strategy, selection, stop rule or layout.
         """
+        from costhub.collector.workloads.network_source import LAYOUTS
         from costhub.search.options import SEARCH_STOPS, SELECTIONS
         from costhub.search.strategies.by_name import STRATEGIES
         from costhub.transfer.methods.by_name import METHODS
@@ -81,6 +93,10 @@ class TuneOptions:
         STRATEGIES.check(self.strategy)
         SELECTIONS.check(self.select)
         SEARCH_STOPS.check(self.stop)
+        if self.layout not in LAYOUTS:
+            raise UnknownNameError(
+                "layout", self.layout, close_names(self.layout, LAYOUTS), "`costhub tune --help`", LAYOUTS
+            )
 
 
 def tune(
@@ -173,7 +189,7 @@ class _Search:
             for sentence in advise(model, measurer):
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
-            jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=self.options.fast_math)
+            jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             cap = self.trials * len(jobs)
@@ -285,7 +301,7 @@ def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: T
             target=json.dumps(measurer.target),
             database=out,
             out=out,
-            fast_math=options.fast_math,
+            lowering=options.lowering,
             torch_compile=options.torch_compile,
             boards=measurer.boards,
             on_step=lambda step: log.info("%s ...", step),

@@ -11,7 +11,7 @@ import click
 
 from costhub.cli.shared.choices import ARCHITECTURE, MODEL, WholeNumber
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.options import ListingCommand, allow_other_kind_option, list_option, seed_option
+from costhub.cli.shared.options import ListingCommand, allow_other_kind_option, layout_option, list_option, seed_option
 from costhub.errors import NetworkError, WorkloadError
 
 SOURCES = ("measured", "carried", "model")
@@ -83,6 +83,7 @@ Example:
     is_flag=True,
     help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
 )
+@layout_option
 @allow_other_kind_option
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -97,6 +98,7 @@ def command(
     without: tuple[str, ...],
     pool: int,
     fast_math: bool,
+    layout: str,
     allow_other_kind: bool,
     seed: int,
     as_json: bool,
@@ -118,6 +120,7 @@ def command(
         pool=pool,
         arch=arch,
         fast_math=fast_math,
+        layout=layout,
         allow_other_kind=allow_other_kind,
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )

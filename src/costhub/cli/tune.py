@@ -16,6 +16,7 @@ from costhub.cli.shared.options import (
     ListingCommand,
     allow_other_kind_option,
     check_tracker_options,
+    layout_option,
     list_option,
     seed_option,
     trials_per_workload_option,
@@ -120,6 +121,7 @@ Example:
     is_flag=True,
     help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
 )
+@layout_option
 @click.option(
     "--torch-compile",
     is_flag=True,
@@ -150,6 +152,7 @@ def command(
     strategy: str,
     select: str,
     fast_math: bool,
+    layout: str,
     torch_compile: bool,
     time_unscheduled: bool,
     allow_other_kind: bool,
@@ -177,6 +180,7 @@ def command(
         draft=draft,
         arch=arch,
         fast_math=fast_math,
+        layout=layout,
         torch_compile=torch_compile,
         time_unscheduled=time_unscheduled,
         allow_other_kind=allow_other_kind,

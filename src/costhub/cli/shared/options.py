@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.shared.choices import WholeNumber
+from costhub.cli.shared.choices import LAYOUT, WholeNumber
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ allow_other_kind_option = click.option(
     "--allow-other-kind",
     is_flag=True,
     help="Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance.",
+)
+layout_option = click.option(
+    "--layout",
+    type=LAYOUT,
+    default="blocked",
+    show_default=True,
+    help="Layout of a network's convolutions on a CPU: blocked, where vectors hold channels (NCHW16c with AVX-512), or "
+    "plain, as in torch.",
 )
 seed_option = click.option(
     "--seed",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from costhub.collector.workloads.network_source import AS_IN_TORCH, Lowering, read_network
 from costhub.dataset.operator_class import classify
 from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json, workload_id
 from costhub.errors import WorkloadError, class_and_line
@@ -53,14 +54,16 @@ class NetworkKernels:
     """Why kernels were left out, and how many for each reason."""
 
 
-def extract_kernels(network: str, target: str, bounds: KernelBounds, fast_math: bool = False) -> NetworkKernels:
+def extract_kernels(
+    network: str, target: str, bounds: KernelBounds, lowering: Lowering = AS_IN_TORCH
+) -> NetworkKernels:
     """The kernels of a network worth measuring; to be called in a child process.
 
     Args:
         network: A name of the zoo, or the path of a file that ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
         target: The TVM target, as JSON.
         bounds: Which kernels are worth it.
-        fast_math: Whether exp, tanh and erf are polynomials.
+        lowering: How kernels are made of its operators.
 
     Raises:
         WorkloadError: Torch or TVM fails.
@@ -68,14 +71,13 @@ def extract_kernels(network: str, target: str, bounds: KernelBounds, fast_math: 
     import tvm
     from tvm.s_tir.meta_schedule import relax_integration
 
-    from costhub.collector.workloads.network_source import read_network
     from costhub.collector.workloads.relax_import import fuse
 
     try:
         # What is computed from weights alone is computed once, before the network runs.
-        mod = read_network(network, device="meta").mod
+        mod = read_network(network, device="meta", lanes=lowering.lanes(target)).mod
         tvm_target = tvm.target.Target(target)
-        fused = fuse(mod, tvm_target, fast_math=fast_math)
+        fused = fuse(mod, tvm_target, fast_math=lowering.fast_math)
         return _extracted(relax_integration.extract_tasks(fused, tvm_target), bounds)
     except WorkloadError:
         raise

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.workloads.kernel_extraction import ExtractedKernel, KernelBounds, NetworkKernels, extract_kernels
-from costhub.collector.workloads.network_source import RELAX, TORCH
+from costhub.collector.workloads.network_source import AS_IN_TORCH, RELAX, TORCH, Lowering
 from costhub.collector.workloads.zoo.networks import NETWORKS, find_network
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
@@ -65,7 +65,7 @@ def network_workloads(
     least_flop: float = 2e5,
     least_bytes: float = 1e6,
     most_bytes: float = 2.0**26,
-    fast_math: bool = False,
+    lowering: Lowering = AS_IN_TORCH,
     on_network: Callable[[NetworkReport], None] | None = None,
 ) -> tuple[NetworkWorkload, ...]:
     """The kernels that TVM makes of networks at batch 1, each distinct one once, the heaviest first.
@@ -82,8 +82,7 @@ def network_workloads(
         least_flop: Kernels with less arithmetic are left out, unless
         least_bytes: Their arguments have at least so many bytes. Kernels that compute nothing always are.
         most_bytes: Kernels with larger arguments are left out: making their inputs takes longer than running.
-        fast_math: Whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises; the kernels that
-            have them are other workloads then.
+        lowering: How kernels are made of operators: fast math and other layouts make other workloads.
         on_network: Called with the report of each network.
 
     Raises:
@@ -97,7 +96,7 @@ def network_workloads(
     with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S)) as child:
         for label, network in chosen.items():
             start = time.monotonic()
-            found = _extracted(child, label, network, target, bounds, fast_math)
+            found = _extracted(child, label, network, target, bounds, lowering)
             for task in found.tasks:
                 _, weights = tasks.setdefault(task.workload_id, (task, {}))
                 weights[label] = task.weight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,39 @@ from costhub.files import read_regular
 
 _MOST_JSON_BYTES = 1 << 30
 
+BLOCKED, PLAIN = "blocked", "plain"
+LAYOUTS = (BLOCKED, PLAIN)
+
 RELAX, TORCH = ".json", ".pt2"
 """How the names of files with a network end: `tvm.ir.save_json` and ``torch.export.save`` wrote them."""
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How kernels are made of the operators of a network; each way makes other workloads.
+
+    Example:
+        >>> Lowering(layout="blocked").lanes('{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}')
+        8
+    """
+
+    fast_math: bool = False
+    """Whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises."""
+    layout: str = PLAIN
+    """``blocked``: convolutions for CPUs in blocked layouts, as `block_layouts` makes them; ``plain``: as in torch."""
+
+    def lanes(self, target: str) -> int:
+        """The most channels of a block for a target (JSON); 0 where no layout changes."""
+        import tvm
+
+        from costhub.collector.workloads.blocked_layouts import vector_lanes
+
+        parsed = tvm.target.Target(json.loads(target))
+        return vector_lanes(parsed) if self.layout == BLOCKED and parsed.kind.name == "llvm" else 0
+
+
+AS_IN_TORCH = Lowering()
+"""The kernels that TVM makes by itself."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +68,14 @@ class NetworkSource:
     """The ``torch.nn.Module``; None for a relax file."""
 
 
-def read_network(name: str, *, device: str = "cpu") -> NetworkSource:
+def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSource:
     """Reads a network.
 
     Args:
         name: A name of the zoo, or the path of what ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
         device: ``meta`` for a torch network without weights, in no time and no memory.
+        lanes: The most channels of a block, for convolutions in blocked layouts (`Lowering.lanes`); a relax module
+            keeps its own layouts.
 
     Raises:
         WorkloadError: The file holds no network whose inputs are tensors of known sizes.
@@ -55,7 +89,7 @@ def read_network(name: str, *, device: str = "cpu") -> NetworkSource:
         mod = _read_relax(Path(name))
         return NetworkSource(mod, None, (), tuple(_example(p) for p in mod["main"].params), None)
     network, inputs = read_torch(name, device=device)
-    mod, weights = import_network(network, inputs)
+    mod, weights = import_network(network, inputs, lanes=lanes)
     transform = tvm.IRModule({"main": mod[TRANSFORM_PARAMS].with_attr("global_symbol", "main")})
     del mod[TRANSFORM_PARAMS]
     return NetworkSource(mod, transform, tuple(weights), inputs, network)

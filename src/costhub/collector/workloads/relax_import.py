@@ -21,6 +21,8 @@ from tvm import relax, tirx, topi
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.frontend.torch import from_exported_program
 
+from costhub.collector.workloads.blocked_layouts import CONVOLUTION, block_layouts, legalize_convolution
+
 if TYPE_CHECKING:
     from torch.fx import Node
 
@@ -38,7 +40,7 @@ _OUTPUT_AXIS = {
 }
 
 
-def import_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Tensor]]:
+def import_network(network: Module, inputs: Sequence[Any], *, lanes: int = 0) -> tuple[Any, list[Tensor]]:
     """A torch network as relax operators, with its weights as arguments.
 
     As arguments, weights cost nothing: networks and inputs on torch's ``meta`` device will do. Batch
@@ -47,6 +49,8 @@ def import_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Te
     Args:
         network: In evaluation mode.
         inputs: Of its ``forward``, by position.
+        lanes: The most channels of a block, where convolutions are to be in blocked layouts (`block_layouts`); 0 for
+            none.
 
     Returns:
         The module (``tvm.IRModule``), whose ``main`` takes the inputs and what ``main_transform_params``
@@ -67,9 +71,10 @@ def import_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Te
     arity = len(mod["main"].params) - len(tensors)
     mod["main"] = mod["main"].with_attr("num_input", arity)
     passes = relax.transform
-    return tvm.ir.transform.Sequential(
-        [passes.DecomposeOpsForInference(), passes.CanonicalizeBindings(), passes.LiftTransformParams()]
-    )(mod), tensors
+    mod = tvm.ir.transform.Sequential([passes.DecomposeOpsForInference(), passes.CanonicalizeBindings()])(mod)
+    if lanes:
+        mod = block_layouts(mod, lanes)
+    return passes.LiftTransformParams()(mod), tensors
 
 
 def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
@@ -86,7 +91,7 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
     with target:
         return tvm.ir.transform.Sequential(
             [
-                passes.LegalizeOps(FAST_MATH if fast_math else None),
+                passes.LegalizeOps({CONVOLUTION: legalize_convolution, **(FAST_MATH if fast_math else {})}),
                 passes.AnnotateTIROpPattern(),
                 passes.FoldConstant(),
                 passes.FuseOps(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.build.linker import link
-from costhub.collector.workloads.network_source import NetworkSource, read_network
+from costhub.collector.workloads.network_source import AS_IN_TORCH, Lowering, NetworkSource, read_network
 from costhub.collector.workloads.relax_import import fuse
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes
@@ -226,7 +226,7 @@ class BuiltNetwork:
 
 
 def build_network(
-    network: str, target: str, database: str, *, tuned: str, untuned: str, fast_math: bool = False
+    network: str, target: str, database: str, *, tuned: str, untuned: str, lowering: Lowering = AS_IN_TORCH
 ) -> BuiltNetwork:
     """Compiles a network twice, which may bring TVM down: to be called in a child process.
 
@@ -236,7 +236,7 @@ def build_network(
         database: The folder of the MetaSchedule database.
         tuned: The library to write with the database.
         untuned: The library to write without it, as TVM does by default.
-        fast_math: Whether the first has fast math.
+        lowering: Of the first, as in the search; the second has the kernels that TVM makes by itself.
 
     Raises:
         NetworkError: Torch or TVM fails.
@@ -248,7 +248,9 @@ def build_network(
         tvm_target = tvm.target.Target(json.loads(target))
         load_intrinsics(str(tvm_target.kind.name))
         source = read_network(network)
-        compiled = compile_network(source, tvm_target, Path(database), Path(tuned), fast_math=fast_math)
+        lanes = lowering.lanes(target)
+        tuned_source = read_network(network, lanes=lanes) if lanes else source
+        compiled = compile_network(tuned_source, tvm_target, Path(database), Path(tuned), fast_math=lowering.fast_math)
         compile_network(source, tvm_target, None, Path(untuned))
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error

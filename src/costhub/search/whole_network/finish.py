@@ -17,7 +17,7 @@ import numpy as np
 
 from costhub.collector.boards.boards import Boards
 from costhub.collector.run.output_check import EPSILON, tolerance, unlike
-from costhub.collector.workloads.network_source import RELAX
+from costhub.collector.workloads.network_source import AS_IN_TORCH, PLAIN, RELAX, Lowering
 from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
@@ -52,6 +52,8 @@ class FinishedNetwork:
     """(dtype, shape) of each input."""
     fast_math: bool = False
     """Whether exp, tanh and erf are polynomials in the tuned form."""
+    layout: str = PLAIN
+    """Of its convolutions: blocked or plain."""
     kernels: int = 0
     """Distinct kernels."""
     kernels_tuned: int = 0
@@ -73,7 +75,7 @@ def finish_network(
     target: str,
     database: Path,
     out: Path,
-    fast_math: bool = False,
+    lowering: Lowering = AS_IN_TORCH,
     torch_compile: bool = False,
     boards: Boards | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -88,7 +90,7 @@ def finish_network(
         target: The TVM target of the search, as JSON; its ``num-cores`` is the number of threads.
         database: The folder of the search's MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
-        fast_math: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
+        lowering: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
         torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
         boards: Where it runs, torch left out; they may be closed, since a new session begins. None for this machine.
         on_step: Called with each step, in a few words.
@@ -104,12 +106,12 @@ def finish_network(
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
         report_step(f"compiling {label}")
         args = network, target, os.fspath(database.resolve())
-        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, fast_math=fast_math))
+        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, lowering=lowering))
         if not isinstance(built, BuiltNetwork):
             why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
             return FinishedNetwork(label, threads, why)
         report_step(f"checking and timing {label}")
-        finished = _described(network, label, threads, built, fast_math=fast_math)
+        finished = _described(network, label, threads, built, lowering)
         try:
             with _network_timer(built.inputs, threads, boards) as timer:
                 finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
@@ -131,7 +133,7 @@ def finish_untimed(
     target: str,
     database: Path,
     out: Path,
-    fast_math: bool = False,
+    lowering: Lowering = AS_IN_TORCH,
     runs_here: bool = True,
     on_step: Callable[[str], None] | None = None,
 ) -> FinishedNetwork:
@@ -143,7 +145,7 @@ def finish_untimed(
         target: The TVM target, as JSON.
         database: The folder of the MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
-        fast_math: Whether exp, tanh and erf are polynomials.
+        lowering: How kernels are made of operators.
         runs_here: Whether this machine can run the library; a library for another one is only compiled.
         on_step: Called with each step, in a few words.
 
@@ -158,10 +160,10 @@ def finish_untimed(
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
         report_step(f"compiling {label}")
         args = network, target, os.fspath(database.resolve())
-        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, fast_math=fast_math))
+        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, lowering=lowering))
         if not isinstance(built, BuiltNetwork):
             return FinishedNetwork(label, threads, f"TVM cannot compile {label} as a whole: {built.rstrip('.')}.")
-        finished = _described(network, label, threads, built, fast_math=fast_math)
+        finished = _described(network, label, threads, built, lowering)
         if runs_here:
             report_step(f"checking {label}")
             with NetworkTimer(built.inputs, threads) as timer:
@@ -174,14 +176,15 @@ def finish_untimed(
     return finished
 
 
-def _described(network: str, label: str, threads: int, built: BuiltNetwork, *, fast_math: bool) -> FinishedNetwork:
+def _described(network: str, label: str, threads: int, built: BuiltNetwork, lowering: Lowering) -> FinishedNetwork:
     """A network that is compiled, but not yet checked or timed."""
     return FinishedNetwork(
         label,
         threads,
         reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
         inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
-        fast_math=fast_math,
+        fast_math=lowering.fast_math,
+        layout=lowering.layout,
         kernels=built.compiled.kernels,
         kernels_tuned=built.compiled.tuned,
     )

@@ -1,0 +1,174 @@
+"""Provides block_layouts: convolutions in blocked layouts, as libraries of kernels for CPUs compute them.
+
+In NCHW the innermost loop of a convolution runs over a row of the image, of which a vector takes a part; 14 or 7
+numbers do not fill one. In ``NCHW16c`` (Liu et al. 2019, "Optimizing CNN model inference on CPUs", section 3.1) it runs
+over 16 channels that lie side by side, whatever the image, and the weights of 16 by 16 channels lie in the order in
+which they are read. Layouts carry on from one convolution to the next; weights are converted once, with all else that
+is computed from weights alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te, topi
+from tvm.error import InternalError
+from tvm.ir import Op
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.target import codegen
+from tvm_ffi import structural_equal
+
+CONVOLUTION = "relax.nn.conv2d"
+_PLAIN = ["NCHW", "OIHW", "NCHW"]
+_LEAST = 4
+"""Channels of a block. With fewer, rows of the image fill vectors better."""
+
+
+def vector_lanes(target: Any) -> int:
+    """How many float32 numbers a vector register of a CPU holds.
+
+    Example:
+        >>> import tvm
+        >>> vector_lanes(tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}))
+        8
+    """
+    if codegen.target_has_features("avx512f", target):
+        return 16
+    return 8 if codegen.target_has_features("avx", target) else 4
+
+
+def block_layouts(mod: Any, lanes: int) -> Any:
+    """The convolutions of ``main`` in blocked layouts, with conversions where other operators need the plain one.
+
+    Convolutions of groups of more than one channel, or of numbers of channels that no block of four divides, stay as
+    they are, and so does a module that TVM cannot convert.
+
+    Args:
+        mod: A relax module whose convolutions are in NCHW.
+        lanes: The most channels of a block (`vector_lanes`).
+    """
+    passes = relax.transform
+    unused = passes.DeadCodeElimination(["main"])
+    try:
+        mod = passes.ConvertLayout({}, lambda call: _layouts(call, lanes))(unused(mod))
+    except InternalError:  # It checks that layouts have as many axes, and does not know all broadcasts.
+        return mod
+    mod["main"] = _Sunk(mod).visit_expr(mod["main"])
+    return passes.CanonicalizeBindings()(unused(mod))
+
+
+def block_size(channels: int, lanes: int) -> int:
+    """The largest power of two up to `lanes` that divides a number of channels.
+
+    Example:
+        >>> block_size(64, 16), block_size(24, 16), block_size(3, 16)
+        (16, 8, 1)
+    """
+    size = lanes
+    while channels % size:
+        size //= 2
+    return size
+
+
+_TRANSFORM = "relax.layout_transform"
+_POINTWISE = {"relax.clip": 1, "relax.nn.leakyrelu": 1, "relax.add": 2, "relax.multiply": 2}
+"""Operators on each number by itself around which ConvertLayout may convert back and forth, and their tensors."""
+
+
+@mutator
+class _Sunk(PyExprMutator):  # type: ignore[misc]
+    """Moves conversions behind pointwise operators, where they meet the one back, and leaves out both."""
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        name = getattr(call.op, "name", "")
+        tensors = 1 if name == _TRANSFORM else _POINTWISE.get(name, 0)
+        made = [self._converted(data) for data in call.args[:tensors]]
+        if not made or None in made:
+            return call
+        inner = [conversion.args[0] for conversion in made]
+        if name == _TRANSFORM:
+            return inner[0] if structural_equal(inner[0].ty, call.ty) else call
+        if not all(structural_equal(data.ty, inner[0].ty) for data in inner):
+            return call
+        computed = self.builder_.emit(relax.Call(call.op, [*inner, *call.args[tensors:]], call.attrs))
+        return relax.Call(made[0].op, [computed], made[0].attrs)
+
+    def _converted(self, data: Any) -> Any:
+        """The call that made `data`, if it is a conversion to the plain layout."""
+        made = self.lookup_binding(data) if isinstance(data, relax.Var) else None
+        if getattr(getattr(made, "op", None), "name", "") != _TRANSFORM:
+            return None
+        return made if len(made.ty.shape) < len(made.args[0].ty.shape) else None
+
+
+def _layouts(call: Any, lanes: int) -> dict[str, list[str]]:
+    """The layouts of the data, the weights and the result of a call, as ConvertLayout asks for them."""
+    if getattr(call.op, "name", "") != CONVOLUTION:
+        return {}
+    return {CONVOLUTION: _blocked(call, lanes) or _PLAIN}
+
+
+def _blocked(call: Any, lanes: int) -> list[str] | None:
+    data, weights = (argument.ty for argument in call.args)
+    if call.attrs.data_layout != "NCHW" or call.attrs.kernel_layout != "OIHW" or data.dtype != "float32":
+        return None
+    channels, outputs, groups = int(data.shape[1]), int(weights.shape[0]), int(call.attrs.groups)
+    out = block_size(outputs, lanes)
+    if out < _LEAST:
+        return None
+    if groups == 1:
+        # All three channels of a picture are one block.
+        own = channels if channels < _LEAST else block_size(channels, lanes)
+        return [f"NCHW{own}c", f"OIHW{own}i{out}o", f"NCHW{out}c"]
+    if groups == channels == outputs:
+        return [f"NCHW{out}c", f"OIHW1i{out}o", f"NCHW{out}c"]
+    return None
+
+
+def legalize_convolution(builder: Any, call: Any) -> Any:
+    """The kernel of a convolution in a blocked layout, for LegalizeOps; TVM has none for these."""
+    attrs, (data, weights) = call.attrs, call.args
+    if attrs.data_layout == "NCHW":
+        return Op.get(CONVOLUTION).get_attr("FLegalize")(builder, call)
+    numbers = ([int(n) for n in given] for given in (attrs.strides, attrs.padding, attrs.dilation))
+    if int(attrs.groups) > 1:
+        return builder.call_te(_depthwise, data, weights, *numbers, primfunc_name_hint="depthwise_conv2d_NCHWc")
+    return builder.call_te(
+        topi.nn.conv2d_NCHWc,
+        data,
+        weights,
+        *numbers,
+        attrs.data_layout,
+        attrs.out_layout,
+        "float32",
+        primfunc_name_hint="conv2d_NCHWc",
+    )
+
+
+def _depthwise(data: Any, weights: Any, strides: list[int], padding: list[int], dilation: list[int]) -> Any:
+    """A convolution of each channel by itself.
+
+    `data` is (n, c / b, h, w, b), `weights` (c / b, 1, h, w, 1, b).
+    """
+    top, left, bottom, right = padding
+    padded = data
+    if any(padding):
+        padded = topi.nn.pad(data, (0, 0, top, left, 0), (0, 0, bottom, right, 0), name="data_pad")
+    images, chunks, height, width, block = padded.shape
+    rows, columns = weights.shape[2:4]
+    spans = [1 + step * (size - 1) for size, step in zip((rows, columns), dilation, strict=True)]
+    shape = (
+        images,
+        chunks,
+        (height - spans[0]) // strides[0] + 1,
+        (width - spans[1]) // strides[1] + 1,
+        block,
+    )
+    row, column = te.reduce_axis((0, rows), name="kh"), te.reduce_axis((0, columns), name="kw")
+
+    def multiplied(n: Any, chunk: Any, y: Any, x: Any, lane: Any) -> Any:
+        down, along = y * strides[0] + row * dilation[0], x * strides[1] + column * dilation[1]
+        return te.sum(padded[n, chunk, down, along, lane] * weights[chunk, 0, row, column, 0, lane], axis=[row, column])
+
+    return te.compute(shape, multiplied, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")
