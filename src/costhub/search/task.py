@@ -13,6 +13,7 @@ import numpy as np
 
 from costhub.collector.build.builder import BuildResult
 from costhub.collector.measurer import BuiltProgram, Measurer, MeasureResult
+from costhub.collector.propose.spaces import best_space
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import Scores
@@ -85,7 +86,7 @@ class SearchTask:
             self._context = ms.TuneContext(
                 function,
                 target=self.target,
-                space_generator="post-order-apply",
+                space_generator=best_space(mod).generator(self.target),
                 search_strategy=strategy.to_tvm(),
                 rand_state=ms.utils.fork_seed(search.seed + 1, n=1)[0],
                 logger=_SILENT,

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from costhub.collector.workloads.kernel_extraction import KernelBounds, NetworkKernels, extract_kernels
+from costhub.collector.workloads.network_source import Lowering
 from costhub.dataset.workload import module_from_json, workload_id
 from costhub.errors import WorkloadError
 
@@ -92,7 +93,7 @@ def test_words_are_no_workload_of_floats() -> None:
 
 def test_fast_math_makes_other_workloads_of_the_same_families() -> None:
     plain, fast = (
-        extract_kernels("bert_tiny", '{"kind": "llvm", "num-cores": 2}', KernelBounds(0, 0, 1e9), fast_math)
+        extract_kernels("bert_tiny", '{"kind": "llvm", "num-cores": 2}', KernelBounds(0, 0, 1e9), Lowering(fast_math))
         for fast_math in (False, True)
     )
 

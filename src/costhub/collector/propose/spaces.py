@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from costhub.collector.propose.register_tiles import blocked_space, is_blocked
 from costhub.errors import UnknownNameError, WorkloadError, class_and_line
 from costhub.names import close_names
 
-DEFAULT = "default"
+DEFAULT, BLOCKED = "default", "blocked"
 MAX_MUTATIONS = 3
 
 
@@ -80,12 +81,21 @@ def find_space(name: str) -> NamedSpace:
     )
 
 
+def best_space(mod: Any) -> NamedSpace:
+    """The design space that a search takes for a workload: `BLOCKED` for convolutions in blocked layouts.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule``.
+    """
+    return _BUILT_IN[BLOCKED if is_blocked(mod) else DEFAULT]
+
+
 def space_names() -> list[str]:
     """The names of the design spaces that come with costhub.
 
     Example:
         >>> space_names()
-        ['default', 'llvm', 'avx512-dot', 'vnni', 'neon-dot', 'sdot', 'cuda', 'tensor-core']
+        ['default', 'llvm', 'blocked', 'avx512-dot', 'vnni', 'neon-dot', 'sdot', 'cuda', 'tensor-core']
     """
     return list(_BUILT_IN)
 
@@ -166,6 +176,7 @@ _BUILT_IN = {
     for space in (
         NamedSpace(DEFAULT, _of_target),
         NamedSpace("llvm", partial(_of_kind, "llvm"), "llvm"),
+        NamedSpace(BLOCKED, blocked_space, "llvm"),
         NamedSpace("avx512-dot", partial(_dot_product, "dot_16x4_avx512"), "llvm"),
         NamedSpace("vnni", partial(_dot_product, "dot_16x4_vnni"), "llvm"),
         NamedSpace("neon-dot", partial(_dot_product, "dot_4x4_i8i8s32_neon"), "llvm"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from costhub.collector.propose.sampler import open_design_space
-from costhub.collector.propose.spaces import DEFAULT, find_space
+from costhub.collector.propose.spaces import best_space
 from costhub.models.protocol import CostModel
 from costhub.search.search_model import SearchModel
 from costhub.search.strategies.search_space import ScheduledProgram, SearchSpace
@@ -79,7 +79,7 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
         ScoreError: The model gives no usable scores.
     """
     start = perf_counter()
-    context, sketches = open_design_space(mod, target, find_space(DEFAULT), plan.seed)
+    context, sketches = open_design_space(mod, target, best_space(mod), plan.seed)
     scorer = TvmCostModel(SearchModel(model, method=Frozen(), seed=plan.seed))
     space = SearchSpace(context, sketches, scorer, seed=plan.seed)
     origins: dict[int, Origin] = {}

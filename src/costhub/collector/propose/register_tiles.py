@@ -1,0 +1,139 @@
+"""Provides RegisterTiles and blocked_space: how convolutions in blocked layouts are tiled for vector registers.
+
+TVM's rule for CPUs splits every loop into four at random, of which few keep the sums of a convolution in registers.
+The kernels of libraries (Georganas et al. 2018, "Anatomy of high-performance deep learning convolutions on SIMD
+architectures", section II) all have one shape: a tile of places along a row by blocks of output channels stays in
+registers while the loops over input channels and the filter run; each weight vector that is read serves all places of
+the tile, each number of the image all blocks of channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+CONVOLUTION = "conv2d_NCHWc"
+"""How the block of such a convolution is named (`costhub.collector.workloads.blocked_layouts`)."""
+MOST_BLOCKS = 4
+MOST_PLACES = 28
+"""Of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
+MOST_UNROLLED = 4
+_SPATIAL, _REDUCED = 5, 3
+_TILED = "meta_schedule.tiling_structure"
+"""TVM's own mark of a block that its rule MultiLevelTiling is to leave alone."""
+_UNROLL_STEPS = [0, 16]
+"""Most statements that TVM may unroll besides the tile; its own 64 and 512 make code larger than the caches for it."""
+
+
+def is_blocked(mod: Any) -> bool:
+    """Whether a workload (``tvm.IRModule``) is a convolution in a blocked layout."""
+    import tvm
+
+    try:
+        tvm.s_tir.Schedule(mod, error_render_level="none").get_sblock(CONVOLUTION)
+    except tvm.s_tir.ScheduleError:
+        return False
+    return True
+
+
+def blocked_space(target: Any) -> Any:
+    """TVM's ``SpaceGenerator`` for CPUs, with the tiles of this module for convolutions in blocked layouts.
+
+    Args:
+        target: A ``tvm.target.Target``; unused, since tiles of all sizes are in the space.
+    """
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir.meta_schedule import schedule_rule
+    from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
+
+    # All figures are TVM's (src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc), save the steps.
+    unrolled = schedule_rule.ParallelizeVectorizeUnroll(
+        max_jobs_per_core=16, max_vectorize_extent=64, unroll_max_steps=_UNROLL_STEPS, unroll_explicit=True
+    )
+    rules: list[Any] = [derived_object(_rule_class())()]
+    for rule in schedule_rule.ScheduleRule.create("llvm"):
+        rules.append(unrolled if isinstance(rule, schedule_rule.ParallelizeVectorizeUnroll) else rule)
+    return PostOrderApply(sch_rules=rules, postprocs="llvm", mutator_probs="llvm")
+
+
+def _rule_class() -> Any:
+    """The class, made where it is needed: this module is imported without TVM."""
+    from tvm.s_tir.meta_schedule.schedule_rule import PyScheduleRule
+
+    class RegisterTiles(PyScheduleRule):  # type: ignore[misc]
+        """Gives a convolution in a blocked layout a register tile, with output channels or rows outermost."""
+
+        def _initialize_with_tune_context(self, context: Any) -> None:
+            """Called by TVM; the rule is the same for all targets."""
+
+        def clone(self) -> Any:
+            """Called by TVM for each thread; the rule keeps nothing."""
+            from tvm.ir.utils import derived_object
+
+            return derived_object(_rule_class())()
+
+        def apply(self, schedule: Any, block: Any) -> list[Any]:
+            """Two schedules of the convolution; of other blocks the one that came."""
+            return tiled(schedule, block)
+
+    return RegisterTiles
+
+
+def tiled(schedule: Any, block: Any) -> list[Any]:
+    """Schedules of a convolution with tile sizes to be drawn; other blocks keep the schedule that they have.
+
+    Args:
+        schedule: A ``Schedule`` that records a trace.
+        block: One of its blocks.
+    """
+    if schedule.get(block).name_hint != CONVOLUTION:
+        return [schedule]
+    last = _inlined_into(schedule, block)
+    if len(schedule.get_loops(last)) != _SPATIAL + (_REDUCED if last is block else 0):
+        return [schedule]  # The layout changes right after it.
+    found = []
+    for rows_first in (False, True):
+        one = schedule.copy()
+        _tile(one, block, last, rows_first=rows_first)
+        found.append(one)
+    return found
+
+
+def _inlined_into(schedule: Any, block: Any) -> Any:
+    """The block that computes what follows the convolution, all in one; the convolution itself if nothing does."""
+    last = block
+    while len(users := schedule.get_consumers(last)) == 1:
+        if last is not block:
+            schedule.compute_inline(last)
+        (last,) = users
+    return last
+
+
+def _tile(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
+    lanes = int(schedule.get(block).reads[0].source.shape[-1])
+    image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
+    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
+    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, MOST_PLACES))
+    outer = [image, row, chunks, places] if rows_first else [image, chunks, row, places]
+    inner = [few_places, few_chunks, lane]
+    if last is not block:
+        schedule.reorder(*outer, *inner)
+        schedule.compute_at(block, places, preserve_unit_loops=True)
+        _finish(schedule, inner)
+        chunk, _, place, lane = schedule.get_loops(block)[-_SPATIAL - _REDUCED + 1 : -_REDUCED]
+        outer, inner = [], [place, chunk, lane]
+    channel, down, along = schedule.get_loops(block)[-_REDUCED:]
+    channels, own = schedule.split(channel, [None, lanes])
+    some, unrolled = schedule.split(own, schedule.sample_perfect_tile(own, 2, MOST_UNROLLED))
+    # Places before chunks: each number of the image is used at once by all chunks, and frees its register.
+    schedule.reorder(*outer, channels, down, along, some, unrolled, *inner)
+    schedule.annotate(block, _TILED, "SRS")
+    schedule.unroll(unrolled)
+    _finish(schedule, inner)
+
+
+def _finish(schedule: Any, inner: Sequence[Any]) -> None:
+    *unrolled, lane = inner
+    for loop in unrolled:
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
