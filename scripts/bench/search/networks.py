@@ -15,7 +15,7 @@ import numpy as np
 
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.network_kernels import name_networks
-from costhub.collector.workloads.network_source import read_network
+from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering, read_network
 from costhub.search.database import FILES
 from costhub.search.whole_network.compile import distinguishing_input
 from costhub.search.whole_network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED, finish_network
@@ -45,6 +45,11 @@ class NetworkMethod:
     """Keys of `KINDS`."""
     fast_math: bool = False
     """Searched for `EXPONENTIAL` networks only."""
+
+    @property
+    def lowering(self) -> Lowering:
+        """How its kernels are made: stock's as TVM makes them by itself."""
+        return Lowering(self.fast_math, BLOCKED if self.models else PLAIN)
 
 
 METHODS = (
@@ -79,7 +84,7 @@ def begun(database: Path, trials: int, out: Path) -> Path:
 
 
 def compiled(
-    network: str, milestone: int, course: dict[str, Any], database: Path, out: Path, *, fast_math: bool
+    network: str, milestone: int, course: dict[str, Any], database: Path, out: Path, lowering: Lowering
 ) -> dict[str, Any]:
     """A row with the library of the network as it was after so many trials of the search."""
     target, ((label, _),) = local_target(), name_networks([network]).items()
@@ -90,7 +95,7 @@ def compiled(
         target=json.dumps(target),
         database=begun(database, total, out),
         out=out,
-        fast_math=fast_math,
+        lowering=lowering,
     )
     seconds = seconds_at(course["rounds"], total)
     return {**whole.to_json(), "trials": milestone, "tasks": course["tasks"], "seconds": seconds}
@@ -162,7 +167,7 @@ def main(
                             course,
                             folder,
                             Path(scratch, f"{name}-{count}"),
-                            fast_math=method.fast_math,
+                            method.lowering,
                         ),
                         "method": method.name,
                         "seed": seed,

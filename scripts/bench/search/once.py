@@ -22,6 +22,7 @@ from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
 from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.network_kernels import NetworkWorkload, network_workloads
+from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.hub.catalogue.devices import complete_device_row
@@ -237,7 +238,8 @@ def of_workload(method: str, workload: str, trials: str, seed: str, out: str, *m
 
 def of_network(network: str, trials: str, seed: str, out: str, fast_math: str, *models: str) -> dict[str, Any]:
     """The course of a search for the kernels of a network, by costhub with a model, otherwise by stock."""
-    kernels = network_workloads([network], target=json.dumps(local_target()), fast_math=fast_math == "1")
+    lowering = Lowering(fast_math == "1", BLOCKED if models else PLAIN)
+    kernels = network_workloads([network], target=json.dumps(local_target()), lowering=lowering)
     Path(out).mkdir(exist_ok=True)  # TVM's database does not make it
     search = NetworkSearch(kernels, int(trials) * len(kernels), int(seed), Path(out))
     course = search.costhub(models[0]) if models else search.stock()

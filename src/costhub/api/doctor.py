@@ -206,26 +206,31 @@ def _check_network(network: str) -> None:
 
 def _coverage(examination: Examination, network: str, fast_math: bool) -> NetworkCoverage:
     from costhub.collector.workloads.network_kernels import NetworkReport, network_workloads
+    from costhub.collector.workloads.network_source import LAYOUTS, Lowering
     from costhub.dataset.doctor.coverage import NetworkKernel, cover
 
     if not examination.targets:
         raise DataError(
             f"{examination.folder} has no good record, so that its target is not known; nothing to compare."
         )
-    reports: list[NetworkReport] = []
+    found: list[NetworkCoverage] = []
     [(target, _)] = examination.targets.most_common(1)
-    # Every kernel that a search could tune, however small.
-    workloads = network_workloads(
-        [network],
-        target=target,
-        least_flop=0.0,
-        least_bytes=0.0,
-        most_bytes=float("inf"),
-        fast_math=fast_math,
-        on_network=reports.append,
-    )
-    kernels = [
-        NetworkKernel(each.name, sum(calls for _, calls in each.networks), each.flop, each.module_json)
-        for each in workloads
-    ]
-    return cover(examination, reports[0].network, kernels, reports[0].left_out)
+    for layout in LAYOUTS:
+        reports: list[NetworkReport] = []
+        # Every kernel that a search could tune, however small.
+        workloads = network_workloads(
+            [network],
+            target=target,
+            least_flop=0.0,
+            least_bytes=0.0,
+            most_bytes=float("inf"),
+            lowering=Lowering(fast_math, layout),
+            on_network=reports.append,
+        )
+        kernels = [
+            NetworkKernel(each.name, sum(calls for _, calls in each.networks), each.flop, each.module_json)
+            for each in workloads
+        ]
+        found.append(cover(examination, reports[0].network, kernels, reports[0].left_out))
+    # The records do not say in which layout the network was tuned.
+    return max(found, key=lambda coverage: coverage.tuned)

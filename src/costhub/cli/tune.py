@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,7 @@ from costhub.cli.shared.options import (
     seed_option,
     trials_per_workload_option,
 )
+from costhub.collector.workloads.suites import find_suites
 from costhub.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -140,14 +141,24 @@ def command(
     networks: tuple[str, ...],
     suites: tuple[str, ...],
     model_name: str,
+    arch: str | None,
+    draft: str | None,
     device: str,
     tracker: str | None,
     key: str | None,
     trials: int,
+    stop: str,
     out: Path,
+    method: str,
+    strategy: str,
+    select: str,
+    fast_math: bool,
+    layout: str,
+    torch_compile: bool,
+    time_unscheduled: bool,
+    allow_other_kind: bool,
     seed: int,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Search for fast programs of each WORKLOAD on this machine or on boards, with a pretrained cost model.
 
@@ -159,18 +170,29 @@ def command(
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
     from costhub.api.tune import TuneOptions, tune
-    from costhub.collector.workloads.suites import find_suites
 
-    where = _where(device, tracker, key)
-    chosen = TuneOptions(**options, command=shlex.join(["costhub", *sys.argv[1:]]))
+    options = TuneOptions(
+        method=method,
+        strategy=strategy,
+        select=select,
+        stop=stop,
+        draft=draft,
+        arch=arch,
+        fast_math=fast_math,
+        layout=layout,
+        torch_compile=torch_compile,
+        time_unscheduled=time_unscheduled,
+        allow_other_kind=allow_other_kind,
+        command=shlex.join(["costhub", *sys.argv[1:]]),
+    )
     with interruptible():
         tuning = tune(
             [*workloads, *networks, *(each.name for each in find_suites(suites))],
             out,
             trials=trials,
             model=model_name,
-            device=where,
-            options=chosen,
+            device=_where(device, tracker, key),
+            options=options,
             seed=seed,
         )
     _report(tuning, as_json=as_json)

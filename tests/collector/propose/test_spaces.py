@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.propose.sampler import Program, Sampler, _design_space
+from costhub.collector.propose.sampler import Program, Sampler, open_design_space
 from costhub.collector.propose.spaces import DesignSpace, find_space, space_names
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import UnknownNameError, WorkloadError
@@ -138,7 +138,7 @@ def test_the_pages_own_rules_give_programs_that_are_right(
 
 @pytest.fixture(scope="module")
 def space_design(target: str) -> tuple[Any, list[Any]]:
-    return _design_space(find_workload("matmul.128x128x128").module(), target, find_space("default"), 0)
+    return open_design_space(find_workload("matmul.128x128x128").module(), target, find_space("default"), 0)
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ class _Sunk(PyExprMutator):  # type: ignore[misc]
 
     def _converted(self, data: Any) -> Any:
         """The call that made `data`, if it is a conversion to the plain layout."""
-        made = self.lookup_binding(data) if isinstance(data, relax.Var) else None
+        made: Any = self.lookup_binding(data) if isinstance(data, relax.Var) else None
         if getattr(getattr(made, "op", None), "name", "") != _TRANSFORM:
             return None
         return made if len(made.ty.shape) < len(made.args[0].ty.shape) else None
