@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
     from costhub.collector.propose.sampler import Shares
     from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
+    from costhub.collector.workloads.network_source import Lowering
     from costhub.dataset.programs import Programs
     from costhub.models.protocol import CostModel
 
@@ -76,6 +77,13 @@ class CollectOptions:
     """Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance."""
     stop: str = "never"
     """``gain`` ends the collection where more programs no longer improve a model that learns from it."""
+
+    @property
+    def lowering(self) -> Lowering:
+        """How kernels of networks are made: the space `blocked` is for blocked layouts."""
+        from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering
+
+        return Lowering(layout=BLOCKED if self.space == BLOCKED else PLAIN)
 
     def parsed_shares(self) -> Shares:
         """The shares.
@@ -241,7 +249,7 @@ def collect(
     with open_measurer(device, evaluator=evaluator) as measurer:
         if options.check_outputs and measurer.boards is not None:
             raise ArgumentError("Outputs are compared on this machine only; leave that out for boards.")
-        workloads = subjects.specs(measurer)
+        workloads = subjects.specs(measurer, options.lowering)
         proposals = _proposals(trials, shares, guide, measurer, options, seed)
         return _collected(workloads, measurer, proposals, options, out=Path(out), budget_s=budget_s, progress=progress)
 

@@ -71,15 +71,19 @@ class Subjects:
         found = [job for text in self.workloads for job in named_jobs(text)]
         return found + [Job(name, mod) for name, mod in self.modules]
 
-    def specs(self, measurer: Measurer) -> list[WorkloadSpec]:
+    def specs(self, measurer: Measurer, lowering: Lowering | None = None) -> list[WorkloadSpec]:
         """The workloads as the collector takes them; a kernel that two networks contain occurs twice.
+
+        Args:
+            measurer: What measures them; its target decides on the kernels of networks.
+            lowering: How kernels are made of operators; by default as TVM does it by itself.
 
         Raises:
             WorkloadError: As `jobs`, or a network has no kernel that can be measured.
         """
         names = [name for name in self.workloads if Path(name).suffix != _RELAX]
         files = [job for name in self.workloads if name not in names for job in named_jobs(name)]
-        found = named_workloads(names, self.networks, measurer)
+        found = named_workloads(names, self.networks, measurer, lowering)
         found += [ModuleWorkload(job.name, job.mod) for job in files]
         found += [ModuleWorkload(name, mod) for name, mod in self.modules]
         if not found:
@@ -253,15 +257,18 @@ def _check_known(name: str, find: Callable[[Sequence[str]], object]) -> None:
         raise
 
 
-def named_workloads(suites: Sequence[str], networks: Sequence[str], measurer: Measurer) -> list[WorkloadSpec]:
+def named_workloads(
+    suites: Sequence[str], networks: Sequence[str], measurer: Measurer, lowering: Lowering | None = None
+) -> list[WorkloadSpec]:
     """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
     from costhub.collector.workloads.network_kernels import network_workloads
+    from costhub.collector.workloads.network_source import AS_IN_TORCH
     from costhub.collector.workloads.suites import find_suites
 
     found: list[WorkloadSpec] = list(find_suites(suites))
     if networks:
         target = json.dumps(measurer.target)
-        found += network_workloads(networks, target=target, on_network=report_network)
+        found += network_workloads(networks, target=target, lowering=lowering or AS_IN_TORCH, on_network=report_network)
     return found
 
 

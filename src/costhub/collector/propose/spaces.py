@@ -82,7 +82,7 @@ def find_space(name: str) -> NamedSpace:
 
 
 def best_space(mod: Any) -> NamedSpace:
-    """The design space that a search takes for a workload: `BLOCKED` for convolutions in blocked layouts.
+    """The design space that a search takes for a workload: `BLOCKED` for kernels in blocked layouts.
 
     Args:
         mod: The workload, a ``tvm.IRModule``.

@@ -21,7 +21,13 @@ from tvm import relax, tirx, topi
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.frontend.torch import from_exported_program
 
-from costhub.collector.workloads.blocked_layouts import CONVOLUTION, block_layouts, legalize_convolution
+from costhub.collector.workloads.blocked_layouts import (
+    CONVOLUTION,
+    PRODUCT,
+    block_layouts,
+    legalize_convolution,
+    legalize_product,
+)
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -91,7 +97,7 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
     with target:
         return tvm.ir.transform.Sequential(
             [
-                passes.LegalizeOps({CONVOLUTION: legalize_convolution, **(FAST_MATH if fast_math else {})}),
+                passes.LegalizeOps({**_BLOCKED, **(FAST_MATH if fast_math else {})}),
                 passes.AnnotateTIROpPattern(),
                 passes.FoldConstant(),
                 passes.FuseOps(),
@@ -99,6 +105,9 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
                 passes.DeadCodeElimination([g.name_hint for g in mod.get_global_vars()]),
             ]
         )(mod)
+
+
+_BLOCKED = {CONVOLUTION: legalize_convolution, PRODUCT: legalize_product}
 
 
 class _Functional(Module):
