@@ -44,6 +44,8 @@ _CALLER = re.compile(
 _RUNTIME = re.compile(
     r"vm\.|torch-compiled|torchdynamo|aotdispatcher|## call|inductor|proftest|\[memory\]", re.IGNORECASE
 )
+_BLOCKED, _PACKED = "NCHWc", "matmul_packed"
+"""In the names of costhub's kernels in blocked layouts (docs/adr/0020-blocked-layouts.md)."""
 _CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
 _FUSED_ATTENTION = re.compile(r"attention|flash|mha\b", re.IGNORECASE)
 _MATMUL = re.compile(r"matmul|addmm|bmm|gemm|\bmm\b|dense|linear|fullyconnected|einsum", re.IGNORECASE)
@@ -64,6 +66,8 @@ def kind_of(name: str, shapes: Shapes) -> str:
     Example:
         >>> kind_of("fused_conv2d_add_relu", ((1, 64, 56, 56), (64, 64, 3, 3), (1, 64, 1, 1)))
         'conv 3x3'
+        >>> kind_of("conv2d_NCHWc", ((1, 4, 56, 56, 16), (4, 4, 1, 1, 16, 16)))
+        'conv 1x1'
         >>> kind_of("aten::bmm", ((12, 128, 64), (12, 64, 128))), kind_of("Gemm", ((128, 768), (768, 3072)))
         ('attention', 'matmul')
         >>> kind_of("fused_reshape_transpose", ()), kind_of("fused_add_layer_norm", ())
@@ -72,7 +76,9 @@ def kind_of(name: str, shapes: Shapes) -> str:
     if _RUNTIME.match(name) or _CALLER.fullmatch(name):
         return OVERHEAD
     if _CONVOLUTION.search(name):
-        return _kind_of_convolution(shapes)
+        return _kind_of_convolution(name, shapes)
+    if _PACKED in name:
+        return MATMUL
     if _FUSED_ATTENTION.search(name):
         return ATTENTION
     if _MATMUL.search(name):
@@ -80,13 +86,20 @@ def kind_of(name: str, shapes: Shapes) -> str:
     return LAYOUT if _MOVES.fullmatch(name) else ELEMENTWISE
 
 
-def _kind_of_convolution(shapes: Shapes) -> str:
-    """By the weight: (outputs, inputs / groups, window); OpenVINO's grouped ones have the groups before that."""
+def _kind_of_convolution(name: str, shapes: Shapes) -> str:
+    """By the weight: (outputs, inputs / groups, window); OpenVINO's grouped ones have the groups before that.
+
+    In blocked layouts the inputs and outputs of a block follow the window.
+    """
     weight = shapes[1] if len(shapes) > 1 else ()
+    if _BLOCKED in name and len(weight) == 6:
+        if "depthwise" in name:
+            return DEPTHWISE
+        weight = weight[:4]
     if len(weight) not in (4, 5):
         return CONV_OTHER
     inputs, *window = weight[-3:]
-    if inputs == 1 and weight[0] > 1:
+    if inputs == 1 and weight[0] > 1 and _BLOCKED not in name:
         return DEPTHWISE
     return CONV_3X3 if window == [3, 3] else CONV_1X1 if window == [1, 1] else CONV_OTHER
 
