@@ -44,8 +44,8 @@ _CALLER = re.compile(
 _RUNTIME = re.compile(
     r"vm\.|torch-compiled|torchdynamo|aotdispatcher|## call|inductor|proftest|\[memory\]", re.IGNORECASE
 )
-_BLOCKED, _PACKED = "NCHWc", "matmul_packed"
-"""In the names of costhub's kernels in blocked layouts (docs/adr/0020-blocked-layouts.md)."""
+_BLOCKED = "NCHWc"
+"""In the names of costhub's convolutions in blocked layouts (docs/adr/0020-blocked-layouts.md)."""
 _CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
 _FUSED_ATTENTION = re.compile(r"attention|flash|mha\b", re.IGNORECASE)
 _MATMUL = re.compile(r"matmul|addmm|bmm|gemm|\bmm\b|dense|linear|fullyconnected|einsum", re.IGNORECASE)
@@ -77,8 +77,6 @@ def kind_of(name: str, shapes: Shapes) -> str:
         return OVERHEAD
     if _CONVOLUTION.search(name):
         return _kind_of_convolution(name, shapes)
-    if _PACKED in name:
-        return MATMUL
     if _FUSED_ATTENTION.search(name):
         return ATTENTION
     if _MATMUL.search(name):

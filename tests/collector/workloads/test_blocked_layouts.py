@@ -146,28 +146,3 @@ def test_kernels_of_a_network_to_tune_are_blocked() -> None:
     assert sum(task.flop * task.weight for task in found) == pytest.approx(
         sum(task.flop * task.weight for task in plain), rel=0.05
     )
-
-
-class Perceptron(nn.Module):
-    """Dense layers that can be packed, and products that cannot: of activations, of an odd size, of a single row."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wide, self.odd, self.head = nn.Linear(12, 32), nn.Linear(32, 12), nn.Linear(12, 9)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.odd(functional.gelu(self.wide(x)))
-        return self.head((x @ x.transpose(1, 2) @ x).mean(1))
-
-
-def test_weights_of_dense_layers_are_packed_where_vectors_divide_their_outputs() -> None:
-    torch.manual_seed(0)
-    network, example = Perceptron(), torch.rand(2, 10, 12)
-
-    found, called = outputs(network, example, 16)
-
-    with torch.no_grad():
-        np.testing.assert_allclose(found, network(example).numpy(), atol=1e-5)
-    assert sum(times for name, times in called.items() if "matmul_packed" in name) == 1
-    assert sum(times for name, times in called.items() if "matmul" in name and "packed" not in name) == 4
-    assert not any("layout_transform" in name for name in called)

@@ -1,4 +1,4 @@
-"""Provides blocked_space: how convolutions and products in blocked layouts are tiled for vector registers.
+"""Provides RegisterTiles and blocked_space: how convolutions in blocked layouts are tiled for vector registers.
 
 TVM's rule for CPUs splits every loop into four at random, of which few keep the sums of a convolution in registers.
 The kernels of libraries (Georganas et al. 2018, "Anatomy of high-performance deep learning convolutions on SIMD
@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-CONVOLUTION, PRODUCT = "conv2d_NCHWc", "matmul_packed"
-"""How the blocks of such kernels are named (`costhub.collector.workloads.blocked_layouts`)."""
+CONVOLUTION = "conv2d_NCHWc"
+"""How the block of such a convolution is named (`costhub.collector.workloads.blocked_layouts`)."""
 MOST_BLOCKS = 4
 MOST_PLACES = 28
 """Of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
 MOST_UNROLLED = 4
-_LOOPS = {CONVOLUTION: (5, 3), PRODUCT: (3, 1)}
-"""Of each block: over its outputs, and over what is summed."""
+_SPATIAL, _REDUCED = 5, 3
 _TILED = "meta_schedule.tiling_structure"
 """TVM's own mark of a block that its rule MultiLevelTiling is to leave alone."""
 _UNROLL_STEPS = [0, 16]
@@ -27,21 +26,18 @@ _UNROLL_STEPS = [0, 16]
 
 
 def is_blocked(mod: Any) -> bool:
-    """Whether a workload (``tvm.IRModule``) is a convolution or product in a blocked layout."""
+    """Whether a workload (``tvm.IRModule``) is a convolution in a blocked layout."""
     import tvm
 
-    schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
-    for name in _LOOPS:
-        try:
-            schedule.get_sblock(name)
-        except tvm.s_tir.ScheduleError:
-            continue
-        return True
-    return False
+    try:
+        tvm.s_tir.Schedule(mod, error_render_level="none").get_sblock(CONVOLUTION)
+    except tvm.s_tir.ScheduleError:
+        return False
+    return True
 
 
 def blocked_space(target: Any) -> Any:
-    """TVM's ``SpaceGenerator`` for CPUs, with the tiles of this module for kernels in blocked layouts.
+    """TVM's ``SpaceGenerator`` for CPUs, with the tiles of this module for convolutions in blocked layouts.
 
     Args:
         target: A ``tvm.target.Target``; unused, since tiles of all sizes are in the space.
@@ -65,7 +61,7 @@ def _rule_class() -> Any:
     from tvm.s_tir.meta_schedule.schedule_rule import PyScheduleRule
 
     class RegisterTiles(PyScheduleRule):  # type: ignore[misc]
-        """Gives a kernel in a blocked layout a register tile, with output channels or rows outermost."""
+        """Gives a convolution in a blocked layout a register tile, with output channels or rows outermost."""
 
         def _initialize_with_tune_context(self, context: Any) -> None:
             """Called by TVM; the rule is the same for all targets."""
@@ -77,36 +73,34 @@ def _rule_class() -> Any:
             return derived_object(_rule_class())()
 
         def apply(self, schedule: Any, block: Any) -> list[Any]:
-            """Two schedules of such a block; of others the one that came."""
+            """Two schedules of the convolution; of other blocks the one that came."""
             return tiled(schedule, block)
 
     return RegisterTiles
 
 
 def tiled(schedule: Any, block: Any) -> list[Any]:
-    """Schedules of a kernel with tile sizes to be drawn; other blocks keep the schedule that they have.
+    """Schedules of a convolution with tile sizes to be drawn; other blocks keep the schedule that they have.
 
     Args:
         schedule: A ``Schedule`` that records a trace.
         block: One of its blocks.
     """
-    name = schedule.get(block).name_hint
-    if name not in _LOOPS:
+    if schedule.get(block).name_hint != CONVOLUTION:
         return [schedule]
     last = _inlined_into(schedule, block)
-    spatial, reduced = _LOOPS[name]
-    if len(schedule.get_loops(last)) != spatial + (reduced if last is block else 0):
+    if len(schedule.get_loops(last)) != _SPATIAL + (_REDUCED if last is block else 0):
         return [schedule]  # The layout changes right after it.
-    tile, found = _tile_convolution if name == CONVOLUTION else _tile_product, []
+    found = []
     for rows_first in (False, True):
         one = schedule.copy()
-        tile(one, block, last, rows_first=rows_first)
+        _tile(one, block, last, rows_first=rows_first)
         found.append(one)
     return found
 
 
 def _inlined_into(schedule: Any, block: Any) -> Any:
-    """The block that computes all that follows a block; the block itself if nothing does."""
+    """The block that computes what follows the convolution, all in one; the convolution itself if nothing does."""
     last = block
     while len(users := schedule.get_consumers(last)) == 1:
         if last is not block:
@@ -115,9 +109,9 @@ def _inlined_into(schedule: Any, block: Any) -> Any:
     return last
 
 
-def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
+def _tile(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     lanes = int(schedule.get(block).reads[0].source.shape[-1])
-    image, chunk, row, place, lane = schedule.get_loops(last)[:5]
+    image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
     places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, MOST_PLACES))
     outer = [image, row, chunks, places] if rows_first else [image, chunks, row, places]
@@ -126,35 +120,13 @@ def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool)
         schedule.reorder(*outer, *inner)
         schedule.compute_at(block, places, preserve_unit_loops=True)
         _finish(schedule, inner)
-        _, chunk, _, place, lane = schedule.get_loops(block)[-8:-3]
+        chunk, _, place, lane = schedule.get_loops(block)[-_SPATIAL - _REDUCED + 1 : -_REDUCED]
         outer, inner = [], [place, chunk, lane]
-    channel, down, along = schedule.get_loops(block)[-3:]
+    channel, down, along = schedule.get_loops(block)[-_REDUCED:]
     channels, own = schedule.split(channel, [None, lanes])
     some, unrolled = schedule.split(own, schedule.sample_perfect_tile(own, 2, MOST_UNROLLED))
     # Places before chunks: each number of the image is used at once by all chunks, and frees its register.
     schedule.reorder(*outer, channels, down, along, some, unrolled, *inner)
-    schedule.annotate(block, _TILED, "SRS")
-    schedule.unroll(unrolled)
-    _finish(schedule, inner)
-
-
-def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
-    lanes = int(schedule.get(block).reads[1].source.shape[-1])
-    batch, row, column = schedule.get_loops(last)[:3]
-    chunk, lane = schedule.split(column, [None, lanes])
-    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
-    rows, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, MOST_PLACES))
-    outer = [batch, rows, chunks] if rows_first else [batch, chunks, rows]
-    inner = [few_rows, few_chunks, lane]
-    if last is not block:
-        schedule.reorder(*outer, *inner)
-        schedule.compute_at(block, outer[-1], preserve_unit_loops=True)
-        _finish(schedule, inner)
-        row, column = schedule.get_loops(block)[-3:-1]
-        outer, inner = [], [row, *schedule.split(column, [None, lanes])]
-    depth = schedule.get_loops(block)[-1]
-    some, unrolled = schedule.split(depth, schedule.sample_perfect_tile(depth, 2, MOST_UNROLLED))
-    schedule.reorder(*outer, some, unrolled, *inner)
     schedule.annotate(block, _TILED, "SRS")
     schedule.unroll(unrolled)
     _finish(schedule, inner)

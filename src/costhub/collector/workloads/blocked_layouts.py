@@ -18,8 +18,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import codegen
 from tvm_ffi import structural_equal
 
-CONVOLUTION, PRODUCT = "relax.nn.conv2d", "relax.nn.conv1d"
-"""What has blocked layouts. Relax has no product with packed weights; one is a convolution of one place in a row."""
+CONVOLUTION = "relax.nn.conv2d"
 _PLAIN = ["NCHW", "OIHW", "NCHW"]
 _LEAST = 4
 """Channels of a block. With fewer, rows of the image fill vectors better."""
@@ -50,7 +49,6 @@ def block_layouts(mod: Any, lanes: int) -> Any:
     """
     passes = relax.transform
     unused = passes.DeadCodeElimination(["main"])
-    mod["main"] = _Packed(mod, lanes).visit_expr(mod["main"])
     try:
         mod = passes.ConvertLayout({}, lambda call: _layouts(call, lanes))(unused(mod))
     except InternalError:  # It checks that layouts have as many axes, and does not know all broadcasts.
@@ -70,38 +68,6 @@ def block_size(channels: int, lanes: int) -> int:
     while channels % size:
         size //= 2
     return size
-
-
-@mutator
-class _Packed(PyExprMutator):  # type: ignore[misc]
-    """Packs the weights of products: for each vector of outputs its column of weights lies in one piece.
-
-    In rows of all outputs, what a kernel reads next to each other is far apart, each row in another page.
-    """
-
-    def __init__(self, mod: Any, lanes: int) -> None:
-        super().__init__(mod)
-        self.lanes = lanes
-        main = mod["main"]
-        self.weights = set(main.params[int(main.attrs["num_input"]) :])
-        for binding in (binding for block in main.body.blocks for binding in block.bindings):
-            read = relax.analysis.free_vars(binding.value)
-            if read and self.weights.issuperset(read):
-                self.weights.add(binding.var)
-
-    def visit_call_(self, call: Any) -> Any:
-        is_of_weights = len(call.args) == 2 and call.args[1] in self.weights
-        call = self.visit_expr_post_order(call)
-        if getattr(call.op, "name", "") != "relax.matmul" or not is_of_weights:
-            return call
-        data, weights = (argument.ty for argument in call.args)
-        if (len(data.shape), len(weights.shape), data.dtype) != (3, 2, "float32") or int(weights.shape[1]) % self.lanes:
-            return call
-        lanes, op = self.lanes, relax.op
-        packed = op.layout_transform(call.args[1], lambda k, n: (n // lanes, 0 * k, k, n % lanes))
-        return op.nn.conv1d(
-            call.args[0], self.builder_.emit(packed), data_layout="NWC", kernel_layout=f"OWI{lanes}o", out_layout="NWC"
-        )
 
 
 _TRANSFORM = "relax.layout_transform"
@@ -177,27 +143,6 @@ def legalize_convolution(builder: Any, call: Any) -> Any:
         attrs.out_layout,
         "float32",
         primfunc_name_hint="conv2d_NCHWc",
-    )
-
-
-def legalize_product(builder: Any, call: Any) -> Any:
-    """The kernel of a product with packed weights, for LegalizeOps; other convolutions as TVM has them."""
-    data, weights = call.args
-    if not call.attrs.kernel_layout.startswith("OWI") or call.attrs.kernel_layout == "OWI":
-        return Op.get(PRODUCT).get_attr("FLegalize")(builder, call)
-    return builder.call_te(_product, data, weights, primfunc_name_hint="matmul_packed")
-
-
-def _product(data: Any, weights: Any) -> Any:
-    """`data` is (b, m, k), `weights` (n / l, 1, k, l), the product (b, m, n)."""
-    batch, rows, depth = data.shape
-    chunks, _, _, lanes = weights.shape
-    k = te.reduce_axis((0, depth), name="k")
-    return te.compute(
-        (batch, rows, chunks * lanes),
-        lambda b, m, n: te.sum(data[b, m, k] * weights[n // lanes, 0, k, n % lanes], axis=k),
-        name="matmul_packed",
-        tag="matmul",
     )
 
 

@@ -21,13 +21,7 @@ from tvm import relax, tirx, topi
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.frontend.torch import from_exported_program
 
-from costhub.collector.workloads.blocked_layouts import (
-    CONVOLUTION,
-    PRODUCT,
-    block_layouts,
-    legalize_convolution,
-    legalize_product,
-)
+from costhub.collector.workloads.blocked_layouts import CONVOLUTION, block_layouts, legalize_convolution
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -97,7 +91,7 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
     with target:
         return tvm.ir.transform.Sequential(
             [
-                passes.LegalizeOps({**_BLOCKED, **(FAST_MATH if fast_math else {})}),
+                passes.LegalizeOps({CONVOLUTION: legalize_convolution, **(FAST_MATH if fast_math else {})}),
                 passes.AnnotateTIROpPattern(),
                 passes.FoldConstant(),
                 passes.FuseOps(),
@@ -105,9 +99,6 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
                 passes.DeadCodeElimination([g.name_hint for g in mod.get_global_vars()]),
             ]
         )(mod)
-
-
-_BLOCKED = {CONVOLUTION: legalize_convolution, PRODUCT: legalize_product}
 
 
 class _Functional(Module):
