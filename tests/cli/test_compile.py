@@ -17,7 +17,7 @@ def test_a_held_out_workload_is_compiled_by_the_model_and_near_workloads(costhub
     assert row["counts"]["measured"] == 0 < row["counts"]["carried over"]
     assert row["known_workload"] != name
     assert (row["check"], report["without"]) == ("compared", [name])
-    assert report["command"].startswith("costhub ")
+    assert report["command"].startswith("costhub")
     assert (out / f"{name}.so").is_file()
 
 

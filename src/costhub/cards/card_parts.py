@@ -124,4 +124,5 @@ def citation(key: str, *, title: str, author: str, year: str, note: str = "") ->
 
 def inline(text: str) -> str:
     """A text from elsewhere that cannot begin a new line, heading or fence."""
-    return one_line(text).replace("`", "'")
+    line = one_line(text).replace("`", "'")
+    return f"\\{line}" if line.startswith("#") else line

@@ -217,7 +217,7 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
     Example:
         >>> pair = Programs.from_list([np.ones((1, 2))] * 2, np.array([0, 0]), ("w",), np.array([1e-3, 2e-3]))
         >>> print(evaluate_scores(np.zeros(2), pair))
-        2 programs of 1 workloads
+        2 programs of 1 workload
         top_1         0.750
         top_5         1.000
         pairwise      0.500

@@ -48,7 +48,7 @@ class ExportReport:
 
         Example:
             >>> ExportReport(Path("db"), "cpu0", workloads=1, records=3, failures=1, unusable=2).sentences()
-            ['Wrote 3 records of 1 workloads on cpu0 to db; 1 of them failed.',
+            ['Wrote 3 records of 1 workload on cpu0 to db; 1 of them failed.',
              'Left out 2 that have no usable latencies.']
         """
         lines = [
