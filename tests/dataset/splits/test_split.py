@@ -99,7 +99,7 @@ def test_a_fit_names_devices_that_are_missing() -> None:
     assert compare_split(split, ["w0"]).unknown_devices == ()
     assert compare_split(split, ["w0", "w5"], ["cpu0"]).sentences() == [
         "1 workload of the folder is on neither side, such as w5.",
-        "1 devices of the split are not in the folder, such as cpu1.",
+        "1 device of the split is not in the folder, such as cpu1.",
     ]
 
 
