@@ -1,4 +1,4 @@
-"""Provides RegisterTiles and blocked_space: how convolutions in blocked layouts are tiled for vector registers.
+"""Provides blocked_space: how convolutions in blocked layouts are tiled for vector registers.
 
 TVM's rule for CPUs splits every loop into four at random, of which few keep the sums of a convolution in registers.
 The kernels of libraries (Georganas et al. 2018, "Anatomy of high-performance deep learning convolutions on SIMD
