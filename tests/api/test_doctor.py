@@ -17,6 +17,14 @@ def test_a_diagnosis_prints_as_the_command_does(searched: Path, tmp_path: Path) 
     assert costhub.doctor(tmp_path / "clean", workers=1, progress=False).identity == found.identity
 
 
+def test_each_untuned_kernel_of_a_network_is_one_finding_whatever_the_layouts(searched: Path) -> None:
+    found = costhub.doctor(searched, network="bert_tiny", workers=1, progress=False)
+
+    assert found.coverage is not None
+    assert found.coverage.tuned == 0
+    assert found.examination.log.counts["DB15"] == len(found.coverage.kernels) > 5
+
+
 def test_folders_are_merged(searched: Path, tmp_path: Path) -> None:
     report = costhub.merge([searched, searched], tmp_path / "all", workers=1, progress=False)
 

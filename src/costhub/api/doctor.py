@@ -206,8 +206,8 @@ def _check_network(network: str) -> None:
 
 def _coverage(examination: Examination, network: str, fast_math: bool) -> NetworkCoverage:
     from costhub.collector.workloads.network_kernels import NetworkReport, network_workloads
-    from costhub.collector.workloads.network_source import LAYOUTS, Lowering
-    from costhub.dataset.doctor.coverage import NetworkKernel, cover
+    from costhub.collector.workloads.network_source import LAYOUTS, PLAIN, RELAX, Lowering
+    from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 
     if not examination.targets:
         raise DataError(
@@ -215,7 +215,7 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
         )
     found: list[NetworkCoverage] = []
     [(target, _)] = examination.targets.most_common(1)
-    for layout in LAYOUTS:
+    for layout in (PLAIN,) if Path(network).suffix == RELAX else LAYOUTS:  # a relax module keeps its own
         reports: list[NetworkReport] = []
         # Every kernel that a search could tune, however small.
         workloads = network_workloads(
@@ -233,4 +233,6 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
         ]
         found.append(cover(examination, reports[0].network, kernels, reports[0].left_out))
     # The records do not say in which layout the network was tuned.
-    return max(found, key=lambda coverage: coverage.tuned)
+    best = max(found, key=lambda coverage: coverage.tuned)
+    add_findings(examination, best)
+    return best

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.doctor.coverage import NetworkKernel, cover
+from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 from costhub.dataset.doctor.examine import Examination, examine_database
 
 
@@ -44,6 +44,7 @@ def test_a_kernel_without_a_program_that_ran_is_not_tuned(search: Any, tmp_path:
     found = examined(search.write(tmp_path / "db"))
 
     coverage = cover(found, "net", kernels(found), {})
+    add_findings(found, coverage)
 
     assert [each.is_tuned for each in coverage.kernels] == [True, False]
     assert (coverage.kernels[1].trials, coverage.kernels[1].failed) == (6, 6)
@@ -56,11 +57,13 @@ def test_trials_on_what_does_not_matter_are_counted(search: Any, tmp_path: Path)
     heavy = NetworkKernel("heavy", 1e6, first.flop, first.module_json)
 
     coverage = cover(found, "net", [heavy, second], {})
+    add_findings(found, coverage)
     assert (coverage.idle_trials, coverage.foreign_trials) == (6, 0)
     assert [each.where for each in found.log.kept["DB16"]] == ["k1"]
 
     found = examined(tmp_path / "db")
     coverage = cover(found, "net", [first], {})
+    add_findings(found, coverage)
     assert (coverage.idle_trials, coverage.foreign_trials) == (0, 6)
     assert "6 trials (50.0%) of workloads that net lacks" in found.log.kept["DB16"][0].message
 

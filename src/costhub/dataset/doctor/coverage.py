@@ -83,7 +83,7 @@ class NetworkCoverage:
 def cover(
     examination: Examination, network: str, kernels: Sequence[NetworkKernel], left_out: Mapping[str, int]
 ) -> NetworkCoverage:
-    """Compares a database with the kernels of a network, and adds to its findings.
+    """Compares a database with the kernels of a network.
 
     A kernel is that of a workload with the same structural hash, by which TVM looks workloads up when it compiles the
     network.
@@ -108,9 +108,7 @@ def cover(
         _covered(kernel, workload, flop=flop, time_s=time_s, trials=trials)
         for kernel, workload in zip(kernels, found, strict=True)
     )
-    coverage = NetworkCoverage(network, rows, dict(left_out), trials, trials - sum(row.trials for row in rows))
-    _add_findings(examination, coverage)
-    return coverage
+    return NetworkCoverage(network, rows, dict(left_out), trials, trials - sum(row.trials for row in rows))
 
 
 def _time_s(kernel: NetworkKernel, workload: DatabaseWorkload | None) -> float | None:
@@ -134,7 +132,8 @@ def _covered(
     )
 
 
-def _add_findings(examination: Examination, coverage: NetworkCoverage) -> None:
+def add_findings(examination: Examination, coverage: NetworkCoverage) -> None:
+    """Adds to the findings of a database what it lacks of a network, and the trials that went elsewhere."""
     for kernel in coverage.kernels:
         if not kernel.is_tuned:
             what = "all its programs failed" if kernel.trials else "the folder has no record of it"
