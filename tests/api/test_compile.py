@@ -17,7 +17,7 @@ from costhub.collector.run.output_check import relaid
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.metaschedule.lines import UNMEASURED_S
 from costhub.dataset.workload import argument_shapes, module_to_json, parse_target
-from costhub.errors import ArgumentError, DataError, NetworkError
+from costhub.errors import ArgumentError, DataError, NetworkError, UnknownNameError
 from costhub.search.database import SearchDatabase
 from costhub.search.strategies.search_space import read_records
 
@@ -127,6 +127,13 @@ def test_an_interrupted_compilation_can_be_repeated(tmp_path: Path, monkeypatch:
 def test_a_workload_is_not_a_network(compiled: Compilation) -> None:
     with pytest.raises(NetworkError, match="Which network: there is none for this machine"):
         compiled.load()
+
+
+def test_an_unknown_layout_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="plain"):
+        compile("matmul.128x128x128", tmp_path / "out", options=CompileOptions(layout="plan"))
+
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_unknown_source_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -82,6 +82,16 @@ class CompileOptions:
 
         return Lowering(self.fast_math, self.layout)
 
+    def check(self) -> None:
+        """Refuses unknown names before torch or TVM is loaded.
+
+        Raises:
+            UnknownNameError: There is no such layout.
+        """
+        from costhub.collector.workloads.network_source import Lowering
+
+        Lowering(layout=self.layout)
+
 
 @dataclass(frozen=True, repr=False)
 class Compilation:
@@ -180,6 +190,7 @@ def compile(
 
     options = options or CompileOptions()
     plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, seed=seed)
+    options.check()
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
     check_target(device)
     check_folder(Path(out))

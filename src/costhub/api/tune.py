@@ -16,8 +16,7 @@ from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
-from costhub.errors import UnknownNameError, WorkloadError
-from costhub.names import close_names
+from costhub.errors import WorkloadError
 
 if TYPE_CHECKING:
     from costhub.api.tuning import Tuning
@@ -84,7 +83,7 @@ class TuneOptions:
         Raises:
             UnknownNameError: There is no such method, strategy, selection, stop rule or layout.
         """
-        from costhub.collector.workloads.network_source import LAYOUTS
+        from costhub.collector.workloads.network_source import Lowering
         from costhub.search.options import SEARCH_STOPS, SELECTIONS
         from costhub.search.strategies.by_name import STRATEGIES
         from costhub.transfer.methods.by_name import METHODS
@@ -93,10 +92,7 @@ class TuneOptions:
         STRATEGIES.check(self.strategy)
         SELECTIONS.check(self.select)
         SEARCH_STOPS.check(self.stop)
-        if self.layout not in LAYOUTS:
-            raise UnknownNameError(
-                "layout", self.layout, close_names(self.layout, LAYOUTS), "`costhub tune --help`", LAYOUTS
-            )
+        Lowering(layout=self.layout)
 
 
 def tune(

@@ -11,8 +11,8 @@ import tvm
 import tvm_ffi
 from torch import nn
 
-from costhub.collector.workloads.network_source import read_network, read_torch
-from costhub.errors import WorkloadError
+from costhub.collector.workloads.network_source import Lowering, read_network, read_torch
+from costhub.errors import UnknownNameError, WorkloadError
 
 # torch copies an exported program with a part of itself that it warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
@@ -79,3 +79,32 @@ def test_a_network_of_the_zoo_is_built_by_name() -> None:
 
     assert value.shape == (1, 4, 256)
     assert not network.training
+
+
+def test_the_blocks_of_a_network_read_once_are_those_of_one_read_in_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "convolution.pt2"
+    example = (torch.ones(1, 4, 6, 6),)
+    torch.export.save(torch.export.export(nn.Conv2d(4, 8, 3).eval(), example), path)
+    plain, blocked = (read_network(str(path), lanes=lanes) for lanes in (0, 4))
+
+    found = plain.in_blocks(4)
+
+    tvm.ir.assert_structural_equal(found.mod, blocked.mod)
+    tvm.ir.assert_structural_equal(found.transform, blocked.transform)
+    assert "NCHW4c" in str(found.mod)
+    assert "NCHW4c" not in str(plain.mod)
+    assert plain.in_blocks(0) is plain
+
+
+def test_a_relax_module_keeps_its_layouts(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(str(tvm.ir.save_json(read_network(str(file), device="meta").mod)))
+
+    found = read_network(str(path))
+
+    assert found.in_blocks(4) is found
+
+
+def test_unknown_layouts_are_refused_with_those_that_there_are() -> None:
+    with pytest.raises(UnknownNameError, match="blocked"):
+        Lowering(layout="blockd")

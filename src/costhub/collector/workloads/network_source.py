@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from costhub.collector.workloads.exported_file import load_exported
 from costhub.collector.workloads.zoo.networks import NETWORKS
-from costhub.errors import WorkloadError, last_line
+from costhub.errors import UnknownNameError, WorkloadError, last_line
 from costhub.files import read_regular
+from costhub.names import close_names
 
 _MOST_JSON_BYTES = 1 << 30
 
@@ -31,12 +32,20 @@ class Lowering:
     Example:
         >>> Lowering(layout="blocked").lanes('{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}')
         8
+
+    Raises:
+        UnknownNameError: There is no such layout.
     """
 
     fast_math: bool = False
     """Whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises."""
     layout: str = PLAIN
     """``blocked``: convolutions for CPUs in blocked layouts, as `block_layouts` makes them; ``plain``: as in torch."""
+
+    def __post_init__(self) -> None:
+        if self.layout not in LAYOUTS:
+            close = close_names(self.layout, LAYOUTS)
+            raise UnknownNameError("layout", self.layout, close, "`costhub tune --help`", LAYOUTS)
 
     def lanes(self, target: str) -> int:
         """The most channels of a block for a target (JSON); 0 where no layout changes."""
@@ -66,6 +75,19 @@ class NetworkSource:
     """An example of each input: tensors of torch, or NumPy arrays for a relax file."""
     torch: Any | None
     """The ``torch.nn.Module``; None for a relax file."""
+    exported: Any | None = None
+    """The relax module whose ``main`` takes the weights themselves; None for a relax file."""
+
+    def in_blocks(self, lanes: int) -> NetworkSource:
+        """The same network with convolutions in blocked layouts; a relax file keeps its own layouts.
+
+        Args:
+            lanes: The most channels of a block (`Lowering.lanes`); 0 for torch's layouts.
+        """
+        if not lanes or self.exported is None:
+            return self
+        mod, transform = _lifted(self.exported, lanes)
+        return replace(self, mod=mod, transform=transform)
 
 
 def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSource:
@@ -81,18 +103,27 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSo
         WorkloadError: The file holds no network whose inputs are tensors of known sizes.
         Exception: Whatever torch or TVM raises for a network that it does not support.
     """
-    import tvm
-
-    from costhub.collector.workloads.relax_import import TRANSFORM_PARAMS, import_network
+    from costhub.collector.workloads.relax_import import export_network
 
     if Path(name).suffix == RELAX:
         mod = _read_relax(Path(name))
         return NetworkSource(mod, None, (), tuple(_example(p) for p in mod["main"].params), None)
     network, inputs = read_torch(name, device=device)
-    mod, weights = import_network(network, inputs, lanes=lanes)
+    exported, weights = export_network(network, inputs)
+    mod, transform = _lifted(exported, lanes)
+    return NetworkSource(mod, transform, tuple(weights), inputs, network, exported)
+
+
+def _lifted(exported: Any, lanes: int) -> tuple[Any, Any]:
+    """The module of a network and the one that makes its further arguments of the weights."""
+    import tvm
+
+    from costhub.collector.workloads.relax_import import TRANSFORM_PARAMS, lift_weights
+
+    mod = lift_weights(exported, lanes)
     transform = tvm.IRModule({"main": mod[TRANSFORM_PARAMS].with_attr("global_symbol", "main")})
     del mod[TRANSFORM_PARAMS]
-    return NetworkSource(mod, transform, tuple(weights), inputs, network)
+    return mod, transform
 
 
 def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]:

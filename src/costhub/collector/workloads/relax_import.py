@@ -59,6 +59,12 @@ def import_network(network: Module, inputs: Sequence[Any], *, lanes: int = 0) ->
     Raises:
         Exception: Whatever torch.export or TVM's importer raises for a network that it does not support.
     """
+    mod, tensors = export_network(network, inputs)
+    return lift_weights(mod, lanes), tensors
+
+
+def export_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Tensor]]:
+    """As `import_network`, before what is computed from weights alone is told apart: ``main`` takes the weights."""
     named = dict([*network.named_parameters(), *network.named_buffers()])
     tensors = list(named.values())
     with no_grad(), warnings.catch_warnings():
@@ -71,10 +77,17 @@ def import_network(network: Module, inputs: Sequence[Any], *, lanes: int = 0) ->
     arity = len(mod["main"].params) - len(tensors)
     mod["main"] = mod["main"].with_attr("num_input", arity)
     passes = relax.transform
-    mod = tvm.ir.transform.Sequential([passes.DecomposeOpsForInference(), passes.CanonicalizeBindings()])(mod)
-    if lanes:
-        mod = block_layouts(mod, lanes)
-    return passes.LiftTransformParams()(mod), tensors
+    return tvm.ir.transform.Sequential([passes.DecomposeOpsForInference(), passes.CanonicalizeBindings()])(mod), tensors
+
+
+def lift_weights(mod: Any, lanes: int = 0) -> Any:
+    """Moves what is computed from weights alone to ``main_transform_params``; the given module stays as it is.
+
+    Args:
+        mod: From `export_network`.
+        lanes: As for `import_network`.
+    """
+    return relax.transform.LiftTransformParams()(block_layouts(mod, lanes) if lanes else mod)
 
 
 def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
