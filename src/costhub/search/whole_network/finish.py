@@ -99,31 +99,22 @@ def finish_network(
         MeasureError: A child process does not start.
     """
     report_step = on_step or (lambda _: None)
-    library = out / f"{label}.so"
-    library.unlink(missing_ok=True)  # of an earlier search
-    threads = int(json.loads(target)["num-cores"])
-    with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
-        tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
-        report_step(f"compiling {label}")
-        args = network, target, os.fspath(database.resolve())
-        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, lowering=lowering))
-        if not isinstance(built, BuiltNetwork):
-            why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
-            return FinishedNetwork(label, threads, why)
+
+    def timed(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
         report_step(f"checking and timing {label}")
-        finished = _described(network, label, threads, built, lowering)
         try:
-            with _network_timer(built.inputs, threads, boards) as timer:
+            with _network_timer(built.inputs, finished.threads, boards) as timer:
                 finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
                 finished = replace(finished, latencies=timer.measure())
         except (MeasureError, DeviceError) as error:  # no board, or one of another kind
             finished = replace(finished, error=str(error))
         if boards is not None and finished.latencies:
             finished = replace(finished, notes=(f"{label} was run and timed on a board.", *finished.notes))
-        if finished.error is None:
-            _publish(Path(tuned), library)
-            finished = replace(finished, library=str(library))
-    return finished
+        return finished
+
+    report_step(f"compiling {label}")
+    failing = f"The network {label} was tuned, but TVM cannot compile it as a whole"
+    return _finished(network, label, target, database, out, lowering, timed, failing)
 
 
 def finish_untimed(
@@ -153,23 +144,50 @@ def finish_untimed(
         MeasureError: A child process does not start.
     """
     report_step = on_step or (lambda _: None)
+
+    def checked(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
+        if not runs_here:
+            return replace(finished, notes=(f"{label} is for another machine, and was not run.",))
+        report_step(f"checking {label}")
+        with NetworkTimer(built.inputs, finished.threads) as timer:
+            return _loaded(timer, finished, network, tuned, untuned, torch_compile=False)
+
+    report_step(f"compiling {label}")
+    return _finished(network, label, target, database, out, lowering, checked, f"TVM cannot compile {label} as a whole")
+
+
+def _finished(
+    network: str,
+    label: str,
+    target: str,
+    database: Path,
+    out: Path,
+    lowering: Lowering,
+    examine: Callable[[FinishedNetwork, BuiltNetwork, str, str], FinishedNetwork],
+    failing: str,
+) -> FinishedNetwork:
+    """Compiles a network, examines both libraries, and keeps the tuned one if nothing is wrong with it.
+
+    Args:
+        network: As for `finish_network`, and so are the next five.
+        label: See there.
+        target: See there.
+        database: See there.
+        out: See there.
+        lowering: See there.
+        examine: Takes what is known of the network, what was built, and the paths of the tuned and the untuned library.
+        failing: How the sentence begins that says that TVM cannot compile it.
+    """
     library = out / f"{label}.so"
-    library.unlink(missing_ok=True)
+    library.unlink(missing_ok=True)  # of an earlier search
     threads = int(json.loads(target)["num-cores"])
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
-        report_step(f"compiling {label}")
         args = network, target, os.fspath(database.resolve())
         built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, lowering=lowering))
         if not isinstance(built, BuiltNetwork):
-            return FinishedNetwork(label, threads, f"TVM cannot compile {label} as a whole: {built.rstrip('.')}.")
-        finished = _described(network, label, threads, built, lowering)
-        if runs_here:
-            report_step(f"checking {label}")
-            with NetworkTimer(built.inputs, threads) as timer:
-                finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=False)
-        else:
-            finished = replace(finished, notes=(f"{label} is for another machine, and was not run.",))
+            return FinishedNetwork(label, threads, f"{failing}: {built.rstrip('.')}.")
+        finished = examine(_described(network, label, threads, built, lowering), built, tuned, untuned)
         if finished.error is None:
             _publish(Path(tuned), library)
             finished = replace(finished, library=str(library))
