@@ -69,12 +69,18 @@ def can_link(triple: str | None) -> bool:
 
 @cache
 def _linker(triple: str | None) -> str | None:
-    if triple is None or _is_this_machine(triple):
+    if triple is None or is_this_machine(triple):
         return shutil.which("ld") and "ld"
     return next((name for name in _foreign_linkers(triple) if shutil.which(name)), None)
 
 
-def _is_this_machine(triple: str) -> bool:
+def is_this_machine(triple: str) -> bool:
+    """Whether this machine runs what is built for `triple`; its processor may still lack instructions.
+
+    Example:
+        >>> is_this_machine("vax-dec-ultrix")
+        False
+    """
     return _architecture(triple) == _architecture(platform.machine()) and "linux" in triple
 
 

@@ -10,6 +10,7 @@ the tile, each number of the image all blocks of channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 CONVOLUTION = "conv2d_NCHWc"
@@ -42,7 +43,6 @@ def blocked_space(target: Any) -> Any:
     Args:
         target: A ``tvm.target.Target``; unused, since tiles of all sizes are in the space.
     """
-    from tvm.ir.utils import derived_object
     from tvm.s_tir.meta_schedule import schedule_rule
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
@@ -50,16 +50,19 @@ def blocked_space(target: Any) -> Any:
     unrolled = schedule_rule.ParallelizeVectorizeUnroll(
         max_jobs_per_core=16, max_vectorize_extent=64, unroll_max_steps=_UNROLL_STEPS, unroll_explicit=True
     )
-    rules: list[Any] = [derived_object(_rule_class())()]
+    rules: list[Any] = [_rule()()]
     for rule in schedule_rule.ScheduleRule.create("llvm"):
         rules.append(unrolled if isinstance(rule, schedule_rule.ParallelizeVectorizeUnroll) else rule)
     return PostOrderApply(sch_rules=rules, postprocs="llvm", mutator_probs="llvm")
 
 
-def _rule_class() -> Any:
-    """The class, made where it is needed: this module is imported without TVM."""
+@cache
+def _rule() -> Any:
+    """The class of the rule, made once it is needed: this module is imported without TVM."""
+    from tvm.ir.utils import derived_object
     from tvm.s_tir.meta_schedule.schedule_rule import PyScheduleRule
 
+    @derived_object
     class RegisterTiles(PyScheduleRule):  # type: ignore[misc]
         """Gives a convolution in a blocked layout a register tile, with output channels or rows outermost."""
 
@@ -68,9 +71,7 @@ def _rule_class() -> Any:
 
         def clone(self) -> Any:
             """Called by TVM for each thread; the rule keeps nothing."""
-            from tvm.ir.utils import derived_object
-
-            return derived_object(_rule_class())()
+            return _rule()()
 
         def apply(self, schedule: Any, block: Any) -> list[Any]:
             """Two schedules of the convolution; of other blocks the one that came."""

@@ -12,6 +12,7 @@ from itertools import groupby, islice
 from typing import Any, TypeAlias
 
 from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.build.linker import is_this_machine
 from costhub.collector.run.evaluator import Arguments, Evaluator
 from costhub.collector.run.output_check import DefaultProgram, default_program
 from costhub.collector.run.runner import Runner, RunResult
@@ -31,8 +32,6 @@ _ONCE = Evaluator(number=1, repeat=1, min_repeat_ms=0)
 """Only outputs matter here."""
 _CHUNK = 16
 _TIMEOUT_S = 60.0
-_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Other names of the same."""
 
 ReplayedProgram: TypeAlias = tuple[str, Arguments]
 """The scheduled module as JSON, and its arguments."""
@@ -104,14 +103,8 @@ def is_of_this_machine(target: str) -> bool:
         (False, True)
     """
     options = json.loads(target)
-    triple = str(options.get("mtriple") or "")
-    here = platform.machine().lower()
-    architecture, _, system = triple.partition("-")
-    is_here = not triple or (
-        _ARCHITECTURES.get(architecture, architecture) == _ARCHITECTURES.get(here, here)
-        and platform.system().lower() in system
-    )
-    return options.get("kind") == "llvm" and is_here
+    triple = options.get("mtriple")
+    return options.get("kind") == "llvm" and (not triple or is_this_machine(str(triple)))
 
 
 @dataclass(frozen=True)
