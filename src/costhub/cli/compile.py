@@ -9,9 +9,17 @@ from pathlib import Path
 
 import click
 
-from costhub.cli.shared.choices import ARCHITECTURE, MODEL, WholeNumber
+from costhub.cli.shared.choices import MODEL, WholeNumber
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.options import ListingCommand, allow_other_kind_option, layout_option, list_option, seed_option
+from costhub.cli.shared.options import (
+    ListingCommand,
+    allow_other_kind_option,
+    arch_option,
+    fast_math_option,
+    layout_option,
+    list_option,
+    seed_option,
+)
 from costhub.errors import NetworkError, WorkloadError
 
 SOURCES = ("measured", "carried", "model")
@@ -46,7 +54,7 @@ Example:
     show_default=True,
     help="Model: a name as for `costhub pull`, or 'auto'.",
 )
-@click.option("--arch", type=ARCHITECTURE, help="Architecture of the model; by default the best one.")
+@arch_option
 @click.option(
     "--source",
     "sources",
@@ -78,11 +86,7 @@ Example:
     type=WholeNumber(min=1),
     help="Random programs of each workload that the model scores.",
 )
-@click.option(
-    "--fast-math",
-    is_flag=True,
-    help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
-)
+@fast_math_option
 @layout_option
 @allow_other_kind_option
 @seed_option

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, SEARCH_STOP, SELECTION, STRATEGY, TRACKER
+from costhub.cli.shared.choices import METHOD, MODEL, SEARCH_STOP, SELECTION, STRATEGY, TRACKER
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
     ListingCommand,
     allow_other_kind_option,
+    arch_option,
     check_tracker_options,
+    fast_math_option,
     layout_option,
     list_option,
     seed_option,
@@ -63,7 +65,7 @@ Example:
     show_default=True,
     help="Model: a name as for `costhub pull`, or 'auto', the best model for this machine.",
 )
-@click.option("--arch", type=ARCHITECTURE, help="Architecture of the model; by default the best one.")
+@arch_option
 @click.option(
     "--draft",
     type=MODEL,
@@ -117,11 +119,7 @@ Example:
     show_default=True,
     help="Which proposals are measured; ranked takes those with the highest scores.",
 )
-@click.option(
-    "--fast-math",
-    is_flag=True,
-    help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
-)
+@fast_math_option
 @layout_option
 @click.option(
     "--torch-compile",

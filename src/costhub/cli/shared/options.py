@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.shared.choices import LAYOUT, WholeNumber
+from costhub.cli.shared.choices import ARCHITECTURE, LAYOUT, WholeNumber
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -77,6 +77,12 @@ allow_other_kind_option = click.option(
     "--allow-other-kind",
     is_flag=True,
     help="Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance.",
+)
+arch_option = click.option("--arch", type=ARCHITECTURE, help="Architecture of the model; by default the best one.")
+fast_math_option = click.option(
+    "--fast-math",
+    is_flag=True,
+    help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
 )
 layout_option = click.option(
     "--layout",
