@@ -21,6 +21,7 @@ from hypothesis import settings
 
 from costhub.dataset.programs import Programs
 from costhub.files import CACHE_VARIABLE
+from tests.relax_networks import two_layers
 
 # Threads that wait for one another must not spin: with two workers on two cores they would take each
 # other's time. Read when torch and xgboost are loaded, hence here.
@@ -191,24 +192,13 @@ def two_boards(free_port: Callable[[], int]) -> Iterator[tuple[str, str]]:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a real search, of six programs for each of two kernels; beside it ``net.json``, their network."""
     import tvm
-    from tvm import relax
 
     from costhub.api.tune import TuneOptions, tune
     from costhub.collector.device.local import local_target
     from costhub.collector.workloads.network_kernels import network_workloads
 
     root = tmp_path_factory.mktemp("searched")
-    x, w1, w2 = (
-        relax.Var(name, relax.TensorType(shape, "float32"))
-        for name, shape in (("x", (32, 64)), ("w1", (64, 48)), ("w2", (48, 2)))
-    )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, w1, w2]):
-        with builder.dataflow():
-            hidden = builder.emit(relax.op.nn.relu(builder.emit(relax.op.matmul(x, w1))))
-            out = builder.emit_output(relax.op.matmul(hidden, w2))
-        builder.emit_func_output(out)
-    (root / "net.json").write_text(tvm.ir.save_json(builder.get()))
+    (root / "net.json").write_text(tvm.ir.save_json(two_layers(2)))
     kernels = network_workloads(
         [str(root / "net.json")], target=json.dumps(local_target()), least_flop=0.0, least_bytes=0.0
     )

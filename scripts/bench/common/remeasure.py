@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Collection, Generator, Hashable, Mapping
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -64,6 +64,17 @@ def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
     failed = [key for key, us in best_us.items() if us == math.inf]
     assert not failed, f"These modules ran in no round: {failed}"
     return best_us
+
+
+def with_best_us(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of searches with `best_us`: all searches' best programs, measured in turn.
+
+    Args:
+        rows: With `workload` and `trace`; a search whose programs all failed has no trace, and nothing to compare.
+    """
+    own = [row for row in rows if row["trace"]]
+    best_us = remeasure(replayed({(row["workload"], row["trace"]) for row in own}))
+    return [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in own]
 
 
 def measured_in_turn(modules: Mapping[K, Any], rounds: int, evaluator: Evaluator | None = None) -> dict[K, list[float]]:

@@ -14,7 +14,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.search.tvm_seam import TvmBuilder, TvmRunner
 from scripts.bench.common import machine, options
-from scripts.bench.common.remeasure import best_trace, remeasure, replayed
+from scripts.bench.common.remeasure import best_trace, with_best_us
 from scripts.bench.common.rows import RowFile
 from scripts.tables.papers.composition import ALL_RULES, composition_summary, composition_table
 
@@ -98,9 +98,7 @@ def main(
             if (workload, rules, seed, trials) not in kept:
                 kept.add(searched(measurer, workload, rules, seed, trials))
                 click.echo(f"{workload}, {rules}, seed {seed}: {kept.all[-1]['measured']} programs")
-    own = [row for row in kept if row["trace"] and row["trials"] == trials]
-    best_us = remeasure(replayed({(row["workload"], row["trace"]) for row in own}))
-    rows = [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in own]
+    rows = with_best_us(row for row in kept if row["trials"] == trials)
     result = {"trials": trials, "summary": composition_summary(rows)}
     click.echo(composition_table(result))
     short = [{name: value for name, value in row.items() if name != "trace"} for row in rows]

@@ -16,7 +16,7 @@ from costhub.search.options import Search, find_selection
 from costhub.search.strategies.by_name import find_strategy
 from costhub.search.tune import tune
 from scripts.bench.common import machine, options
-from scripts.bench.common.remeasure import best_trace, remeasure, replayed
+from scripts.bench.common.remeasure import best_trace, with_best_us
 from scripts.bench.common.rows import RowFile
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.tables.strategies import BASE, strategies_summary, strategies_table
@@ -49,13 +49,6 @@ def searched(measurer: Measurer, model: CostModel, key: tuple[str, str, str, int
         "curve": result.curve,
         "trace": best,
     }
-
-
-def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with `best_us`: all searches' best programs, measured in turn."""
-    rows = [row for row in rows if row["trace"]]  # A search whose programs all failed has nothing to compare.
-    best_us = remeasure(replayed({(row["workload"], row["trace"]) for row in rows}))
-    return [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in rows]
 
 
 @click.command()
@@ -98,7 +91,7 @@ def main(
                 kept.add(row)
                 best = f"{row['curve'][-1][2]:,.1f} us" if row["curve"] else "no program ran"
                 click.echo(f"{', '.join(map(str, key))}: {best}, {row['seconds']:.0f} s")
-    rows = measured_again([row for row in kept if row["trials"] == trials])
+    rows = with_best_us([row for row in kept if row["trials"] == trials])
     about = {"base": BASE, "trials": trials, "summary": strategies_summary(rows)}
     short = [{name: value for name, value in row.items() if name != "trace"} for row in rows]
     machine.write_result(path, {**about, "rows": short})

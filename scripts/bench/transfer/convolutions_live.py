@@ -26,7 +26,7 @@ from costhub.search.strategies.by_name import find_strategy
 from costhub.search.tune import tune
 from costhub.transfer.methods.by_name import find_method
 from scripts.bench.common.data import copy_with
-from scripts.bench.common.remeasure import best_trace, remeasure, replayed
+from scripts.bench.common.remeasure import best_trace, with_best_us
 from scripts.bench.common.rows import RowFile
 from scripts.tables.papers.autotvm import FIGURE_8_BASE, live_figure_8_summary
 
@@ -106,9 +106,7 @@ def live_searches(
                 if key not in kept:
                     kept.add({**dict(zip(KEY, key, strict=True)), **_searched(measurer, model, *key[:4])})
                     click.echo(f"{target}, {method}, seed {seed}: {kept.all[-1]['seconds']:.0f} s")
-    own = [row for row in kept if row["trace"] and (row["trials"], row["spec"]) == (trials, spec)]
-    best_us = remeasure(replayed({(row["workload"], row["trace"]) for row in own}))
-    rows = [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in own]
+    rows = with_best_us(row for row in kept if (row["trials"], row["spec"]) == (trials, spec))
     short = [{name: value for name, value in row.items() if name != "trace"} for row in rows]
     return {
         "base": FIGURE_8_BASE,

@@ -17,6 +17,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import workload_row
+from tests.relax_networks import two_layers
 
 Make = Callable[..., dict[str, Any]]
 
@@ -26,17 +27,7 @@ TARGET = '{"kind":"llvm","num-cores":2}'
 @pytest.fixture(scope="module")
 def network() -> tvm.IRModule:
     """relu(x w1) w2"""
-    x, w1, w2 = (
-        relax.Var(name, relax.TensorType(shape, "float32"))
-        for name, shape in (("x", (32, 64)), ("w1", (64, 48)), ("w2", (48, 16)))
-    )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, w1, w2]):
-        with builder.dataflow():
-            hidden = builder.emit(relax.op.nn.relu(builder.emit(relax.op.matmul(x, w1))))
-            out = builder.emit_output(relax.op.matmul(hidden, w2))
-        builder.emit_func_output(out)
-    return builder.get()
+    return two_layers(16)
 
 
 def fused(network: tvm.IRModule) -> tvm.IRModule:
