@@ -12,6 +12,7 @@ import numpy as np
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.papers.moses import CoefficientOfVariation
 from costhub.search.scheduler import TrialBatch
+from costhub.terminal_text import counted
 from scripts.tables.transfer import EVERYTHING, METRICS
 
 TOLD, POOLED = "any-gpu", "pooled"
@@ -78,7 +79,9 @@ def gpu_mixtures_table(result: Mapping[str, Any]) -> str:
     ]
     columns = [TableColumn("form", "learns from"), number("programs", "programs", ",d")]
     columns += [TableColumn(name, name, align="right") for name in METRICS]
-    note = f"Means over all workloads, each held out once, and over {rows[0]['seeds']} divisions into fifths."
+    note = (
+        f"Means over all workloads, each held out once, and over {counted(rows[0]['seeds'], 'division')} into fifths."
+    )
     return f"{markdown_table(lines, columns)}\n\n{note}"
 
 
