@@ -186,3 +186,17 @@ def test_a_client_that_another_thread_uses_is_watched_and_stays_open(monkeypatch
         _http.close_session()
         assert module._after in get_session().event_hooks["response"]
     _http.close_session()
+
+
+def test_of_two_that_watch_one_repository_each_takes_out_its_own() -> None:
+    """Two threads: the watch of the one that ends first is gone, and the other goes on to count."""
+    first, second = watched(REPO), watched(REPO)
+    mine, other = first.__enter__(), second.__enter__()
+
+    second.__exit__(None, None, None)
+
+    assert [watch is mine for watch in module._watches] == [True]
+    mine.pages += 1
+    first.__exit__(None, None, None)
+    assert module._watches == []
+    assert other.pages == 0

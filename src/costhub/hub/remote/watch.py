@@ -36,9 +36,12 @@ _PLAIN = {
 """Headers that become names of files."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Watch:
-    """A repository whose answers are looked at."""
+    """A repository whose answers are looked at.
+
+    Two that watch the same repository are two: each thread takes its own out of the list again.
+    """
 
     repo: str
     """ORG/NAME."""
