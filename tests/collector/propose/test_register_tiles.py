@@ -13,7 +13,14 @@ import tvm
 from torch import nn
 from torch.nn import functional
 
-from costhub.collector.propose.register_tiles import CONVOLUTION, MOST_BLOCKS, MOST_PLACES, is_blocked
+from costhub.collector.propose.register_tiles import (
+    CONVOLUTION,
+    DEPTHWISE,
+    MOST_BLOCKS,
+    MOST_PLACES,
+    PRODUCT,
+    is_blocked,
+)
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import BLOCKED, DEFAULT, DesignSpace, best_space, find_space
 from costhub.collector.workloads.relax_import import fuse, import_network
@@ -24,29 +31,61 @@ LANES = 8
 
 
 class Layer(nn.Module):
-    """A convolution, and what a residual network computes of its outputs."""
+    """A convolution, and what networks compute of its outputs: one number by one, or by two ways that meet again."""
 
-    def __init__(self, inputs: int, outputs: int, size: int, stride: int, *, alone: bool = False) -> None:
+    def __init__(self, layer: nn.Module, then: str = "") -> None:
         super().__init__()
-        self.layer = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=not alone)
-        self.alone = alone
+        self.layer, self.then = layer, then
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found = self.layer(x)
-        return found if self.alone else functional.relu(found + found.mean())
+        found = self.layer(x.mean((2, 3), keepdim=True) if self.then == "gate" else x)
+        follow = {
+            "": lambda: found,
+            "relu": lambda: functional.relu(found + found.mean()),
+            "silu": lambda: functional.silu(found),
+            "gate": lambda: functional.sigmoid(found) * x,
+            "heads": lambda: found.reshape(1, -1, 4, 8).permute(0, 2, 1, 3),
+        }
+        return follow[self.then]()
 
 
 def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES) -> Any:
-    """The kernel of the convolution of a layer."""
+    """The kernel of a layer: the one that does most."""
     target = tvm.target.Target(json.loads(TARGET))
     mod, _ = import_network(layer.eval(), (example,), lanes=lanes)
-    found = [f for g, f in fuse(mod, target).functions.items() if "conv2d" in g.name_hint]
+    found = [f for g, f in fuse(mod, target).functions.items() if "conv2d" in g.name_hint or "matmul" in g.name_hint]
     return tvm.IRModule({"main": found[0].with_attr("global_symbol", "main")})
 
 
+def convolution(size: int, stride: int, then: str, outputs: int = 32, groups: int = 1) -> Any:
+    layer = nn.Conv2d(16, outputs, size, stride, size // 2, groups=groups, bias=bool(then))
+    return kernel(Layer(layer, then), torch.rand(1, 16, 10, 14))
+
+
+def dense(rows: int, then: str) -> Any:
+    return kernel(Layer(nn.Linear(24, 32, bias=bool(then)), then), torch.rand(1, rows, 24))
+
+
+WORKLOADS = {
+    "3x3, relu": lambda: convolution(3, 1, "relu"),
+    "1x1, relu": lambda: convolution(1, 1, "relu"),
+    "3x3": lambda: convolution(3, 2, ""),
+    "1x1": lambda: convolution(1, 2, ""),
+    "3x3, silu": lambda: convolution(3, 1, "silu"),
+    "1x1, gate": lambda: convolution(1, 1, "gate", 16),
+    "depthwise": lambda: convolution(5, 1, "", 16, 16),
+    "depthwise, silu": lambda: convolution(3, 2, "silu", 16, 16),
+    "dense": lambda: dense(20, ""),
+    "dense, silu": lambda: dense(20, "silu"),
+    "dense, an odd number of rows": lambda: dense(37, "silu"),
+    "dense, heads": lambda: dense(20, "heads"),
+    "dense, a row": lambda: dense(1, "silu"),
+}
+
+
 @cache
-def workload(size: int, stride: int, alone: bool) -> Any:
-    return kernel(Layer(16, 32, size, stride, alone=alone), torch.rand(1, 16, 10, 14))
+def workload(name: str) -> Any:
+    return WORKLOADS[name]()
 
 
 def outputs(mod: Any, inputs: list[np.ndarray]) -> np.ndarray:
@@ -55,9 +94,9 @@ def outputs(mod: Any, inputs: list[np.ndarray]) -> np.ndarray:
     return tensors[-1].numpy()
 
 
-@pytest.mark.parametrize(("size", "stride", "alone"), [(3, 1, False), (1, 1, False), (3, 2, True), (1, 2, True)])
-def test_whatever_the_tiles_the_outputs_are_the_same(size: int, stride: int, alone: bool) -> None:
-    mod = workload(size, stride, alone)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
+    mod = workload(name)
     draw = np.random.default_rng(0)
     inputs = [draw.standard_normal(shape).astype(np.float32) for _, shape in argument_shapes(mod)]
     expected = outputs(mod, [value.copy() for value in inputs])
@@ -71,37 +110,59 @@ def test_whatever_the_tiles_the_outputs_are_the_same(size: int, stride: int, alo
     for schedule in schedules:
         np.testing.assert_allclose(outputs(schedule.mod, [v.copy() for v in inputs]), expected, atol=1e-4)
         tiles = [[int(n) for n in drawn] for drawn in schedule.trace.decisions.values() if hasattr(drawn, "__len__")]
-        assert tiles[0][1] <= MOST_BLOCKS
-        assert tiles[1][1] <= MOST_PLACES
+        blocks, places = [1, tiles[0][1]] if "depthwise" in name else [tiles[0][1], tiles[1][1]]
+        assert blocks <= MOST_BLOCKS
+        assert places <= MOST_PLACES
 
 
 def test_rows_or_channels_come_first() -> None:
-    _, sketches = open_design_space(workload(3, 1, False), TARGET, find_space(BLOCKED), 0)
+    _, sketches = open_design_space(workload("3x3, relu"), TARGET, find_space(BLOCKED), 0)
 
     assert len(sketches) == 2
     assert str(sketches[0].trace) != str(sketches[1].trace)
 
 
-def test_what_follows_is_computed_on_the_tile() -> None:
-    _, (schedule, _) = open_design_space(workload(3, 1, False), TARGET, find_space(BLOCKED), 0)
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("3x3, relu", CONVOLUTION),
+        ("3x3, silu", CONVOLUTION),
+        ("depthwise, silu", DEPTHWISE),
+        ("dense, silu", PRODUCT),
+        ("dense, a row", PRODUCT),
+    ],
+)
+def test_what_follows_is_computed_on_the_tile(name: str, block: str) -> None:
+    _, (schedule, _) = open_design_space(workload(name), TARGET, find_space(BLOCKED), 0)
 
-    (last,) = schedule.get_consumers(schedule.get_sblock(CONVOLUTION))
-    own, its = (schedule.get_loops(block) for block in (schedule.get_sblock(CONVOLUTION), last))
+    (last,) = schedule.get_consumers(schedule.get_sblock(block))
+    own, its = (schedule.get_loops(one) for one in (schedule.get_sblock(block), last))
+    outer = len(its) - (2 if block == DEPTHWISE else 3)
     shared = [schedule.get(one).same_as(schedule.get(other)) for one, other in zip(own, its, strict=False)]
-    assert shared[:4] == [True] * 4
+    assert shared[:outer] == [True] * outer
+
+
+def test_what_is_larger_is_computed_apart() -> None:
+    """A gate of one number a channel is not computed again for every place of the image that it scales."""
+    _, (schedule, *_) = open_design_space(workload("1x1, gate"), TARGET, find_space(BLOCKED), 0)
+
+    block = schedule.get_sblock(CONVOLUTION)
+    first = [schedule.get(schedule.get_loops(one)[0]) for one in (block, *schedule.get_consumers(block))]
+    assert not any(first[0].same_as(loop) for loop in first[1:])
 
 
 def test_a_search_takes_the_space_for_blocked_convolutions_only() -> None:
-    plain = kernel(Layer(16, 32, 3, 1), torch.rand(1, 16, 10, 14), lanes=0)
+    plain = kernel(Layer(nn.Conv2d(16, 32, 3), "relu"), torch.rand(1, 16, 10, 14), lanes=0)
 
-    assert (is_blocked(workload(3, 1, False)), is_blocked(plain)) == (True, False)
-    assert [best_space(mod).name for mod in (workload(1, 1, False), plain)] == [BLOCKED, DEFAULT]
+    assert [is_blocked(workload(name)) for name in WORKLOADS] == [True] * len(WORKLOADS)
+    assert not is_blocked(plain)
+    assert [best_space(mod).name for mod in (workload("1x1, relu"), plain)] == [BLOCKED, DEFAULT]
 
 
 def test_stock_tvm_replays_the_trace() -> None:
     from tvm.s_tir.schedule import Trace
 
-    mod = workload(3, 1, False)
+    mod = workload("3x3, relu")
     context, sketches = open_design_space(mod, TARGET, find_space(BLOCKED), 0)
     space = DesignSpace(context, sketches)
     schedule = space.finish(lambda: space.random(np.random.default_rng(1)), 3)

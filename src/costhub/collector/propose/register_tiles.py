@@ -1,4 +1,4 @@
-"""Provides blocked_space: how convolutions in blocked layouts are tiled for vector registers.
+"""Provides blocked_space: how convolutions in blocked layouts, and packed products, are tiled for vector registers.
 
 TVM's rule for CPUs splits every loop into four at random, of which few keep the sums of a convolution in registers.
 The kernels of libraries (Georganas et al. 2018, "Anatomy of high-performance deep learning convolutions on SIMD
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-CONVOLUTION = "conv2d_NCHWc"
-"""How the block of such a convolution is named (`costhub.collector.workloads.blocked_layouts`)."""
+CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
+"""How the blocks of such kernels are named (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
 MOST_BLOCKS = 4
 MOST_PLACES = 28
 """Of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
@@ -27,18 +27,21 @@ _UNROLL_STEPS = [0, 16]
 
 
 def is_blocked(mod: Any) -> bool:
-    """Whether a workload (``tvm.IRModule``) is a convolution in a blocked layout."""
+    """Whether a workload (``tvm.IRModule``) is a convolution in a blocked layout, or a packed product."""
     import tvm
 
-    try:
-        tvm.s_tir.Schedule(mod, error_render_level="none").get_sblock(CONVOLUTION)
-    except tvm.s_tir.ScheduleError:
-        return False
-    return True
+    schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
+    for name in _TILERS:
+        try:
+            schedule.get_sblock(name)
+        except tvm.s_tir.ScheduleError:
+            continue
+        return True
+    return False
 
 
 def blocked_space(target: Any) -> Any:
-    """TVM's ``SpaceGenerator`` for CPUs, with the tiles of this module for convolutions in blocked layouts.
+    """TVM's ``SpaceGenerator`` for CPUs, with the tiles of this module for kernels in blocked layouts.
 
     Args:
         target: A ``tvm.target.Target``; unused, since tiles of all sizes are in the space.
@@ -81,36 +84,54 @@ def _rule() -> Any:
 
 
 def tiled(schedule: Any, block: Any) -> list[Any]:
-    """Schedules of a convolution with tile sizes to be drawn; other blocks keep the schedule that they have.
+    """Schedules of a kernel with tile sizes to be drawn; other blocks keep the schedule that they have.
 
     Args:
         schedule: A ``Schedule`` that records a trace.
         block: One of its blocks.
     """
-    if schedule.get(block).name_hint != CONVOLUTION:
+    name = schedule.get(block).name_hint
+    if name not in _TILERS:
         return [schedule]
-    last = _inlined_into(schedule, block)
-    if len(schedule.get_loops(last)) != _SPATIAL + (_REDUCED if last is block else 0):
-        return [schedule]  # The layout changes right after it.
+    followers = _followers(schedule, block)
+    last = followers[-1] if followers and _is_alike(schedule, block, followers[-1]) else block
+    if last is not block:
+        for between in followers[:-1]:
+            schedule.compute_inline(between)
     found = []
     for rows_first in (False, True):
         one = schedule.copy()
-        _tile(one, block, last, rows_first=rows_first)
+        _TILERS[name](one, block, last, rows_first=rows_first)
         found.append(one)
     return found
 
 
-def _inlined_into(schedule: Any, block: Any) -> Any:
-    """The block that computes what follows the convolution, all in one; the convolution itself if nothing does."""
-    last = block
-    while len(users := schedule.get_consumers(last)) == 1:
-        if last is not block:
-            schedule.compute_inline(last)
-        (last,) = users
-    return last
+def _followers(schedule: Any, block: Any) -> list[Any]:
+    """The blocks that compute what follows a block, each after those that it reads; none if several end the kernel."""
+    found: dict[str, Any] = {}
+    ends = set()
+
+    def visit(made: Any) -> None:
+        users = schedule.get_consumers(made)
+        for user in users:
+            if schedule.get(user).name_hint not in found:
+                visit(user)
+        name = schedule.get(made).name_hint
+        found[name] = made
+        if not users:
+            ends.add(name)
+
+    visit(block)
+    return list(found.values())[-2::-1] if len(ends) == 1 else []
 
 
-def _tile(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
+def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
+    """Whether what follows a block takes its numbers one by one, in their order."""
+    own, shape = (list(schedule.get(one).writes[0].source.shape) for one in (block, last))
+    return shape == own and len(schedule.get_loops(last)) == len(shape)
+
+
+def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     lanes = int(schedule.get(block).reads[0].source.shape[-1])
     image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
@@ -133,8 +154,50 @@ def _tile(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     _finish(schedule, inner)
 
 
+def _tile_depthwise(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
+    image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
+    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, MOST_PLACES))
+    outer = [image, row, chunk, places] if rows_first else [image, chunk, row, places]
+    inner = [few_places, lane]
+    if last is not block:
+        schedule.reorder(*outer, *inner)
+        schedule.compute_at(block, places, preserve_unit_loops=True)
+        _finish(schedule, inner)
+        outer, inner = [], schedule.get_loops(block)[-4:-2]
+    down, along = schedule.get_loops(block)[-2:]
+    schedule.reorder(*outer, down, along, *inner)
+    schedule.annotate(block, _TILED, "SRS")
+    schedule.unroll(along)
+    _finish(schedule, inner)
+
+
+def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
+    lanes = int(schedule.get(block).reads[1].source.shape[-1])
+    row, column = schedule.get_loops(last)[:2]
+    chunk, lane = schedule.split(column, [None, lanes])
+    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
+    places, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, MOST_PLACES))
+    outer = [places, chunks] if rows_first else [chunks, places]
+    inner = [few_rows, few_chunks, lane]
+    if last is not block:
+        schedule.reorder(*outer, *inner)
+        schedule.compute_at(block, outer[-1], preserve_unit_loops=True)
+        _finish(schedule, inner)
+        row, column = schedule.get_loops(block)[-3:-1]
+        outer, inner = [], [row, *schedule.split(column, [None, lanes])]
+    depth = schedule.get_loops(block)[-1]
+    some, unrolled = schedule.split(depth, schedule.sample_perfect_tile(depth, 2, MOST_UNROLLED))
+    schedule.reorder(*outer, some, unrolled, *inner)
+    schedule.annotate(block, _TILED, "SRS")
+    schedule.unroll(unrolled)
+    _finish(schedule, inner)
+
+
 def _finish(schedule: Any, inner: Sequence[Any]) -> None:
     *unrolled, lane = inner
     for loop in unrolled:
         schedule.unroll(loop)
     schedule.vectorize(lane)
+
+
+_TILERS = {CONVOLUTION: _tile_convolution, DEPTHWISE: _tile_depthwise, PRODUCT: _tile_product}

@@ -18,6 +18,8 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.target import codegen
 from tvm_ffi import structural_equal
 
+from costhub.collector.workloads.packed_products import pack_products
+
 CONVOLUTION = "relax.nn.conv2d"
 _PLAIN = ["NCHW", "OIHW", "NCHW"]
 _LEAST = 4
@@ -51,10 +53,10 @@ def block_layouts(mod: Any, lanes: int) -> Any:
     unused = passes.DeadCodeElimination(["main"])
     try:
         mod = passes.ConvertLayout({}, lambda call: _layouts(call, lanes))(unused(mod))
+        mod["main"] = _Sunk(mod).visit_expr(mod["main"])
     except InternalError:  # It checks that layouts have as many axes, and does not know all broadcasts.
-        return mod
-    mod["main"] = _Sunk(mod).visit_expr(mod["main"])
-    return passes.CanonicalizeBindings()(unused(mod))
+        pass
+    return passes.CanonicalizeBindings()(unused(pack_products(mod, lanes)))
 
 
 def block_size(channels: int, lanes: int) -> int:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 TRANSFORM_PARAMS = "main_transform_params"
 """The function that `import_network` puts beside ``main``: what is computed from weights alone."""
 
+_INJECTIVE = 2
+"""TVM's ``kInjective``: each number of the output is made of one of each input."""
 # Convolutions and the axis of their weights that runs over the output's channels.
 _OUTPUT_AXIS = {
     "relax.nn.conv1d": 0,
@@ -99,19 +101,32 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
         fast_math: Whether exp, tanh and erf are TVM's polynomials (`costhub.collector.workloads.relax_import`).
     """
     passes = relax.transform
-    for name in [g for g in mod.get_global_vars() if isinstance(mod[g], relax.Function)]:
+    graphs = [g for g in mod.get_global_vars() if isinstance(mod[g], relax.Function)]
+    for name in graphs:
         mod[name] = _OneName(mod).visit_expr(mod[name])
     with target:
         return tvm.ir.transform.Sequential(
             [
                 passes.LegalizeOps({CONVOLUTION: legalize_convolution, **(FAST_MATH if fast_math else {})}),
+                _ConversionsFuse(),
                 passes.AnnotateTIROpPattern(),
                 passes.FoldConstant(),
                 passes.FuseOps(),
                 passes.FuseTIR(),
-                passes.DeadCodeElimination([g.name_hint for g in mod.get_global_vars()]),
+                passes.DeadCodeElimination([g.name_hint for g in graphs]),
             ]
         )(mod)
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="ConversionsFuse")
+class _ConversionsFuse:
+    """Marks kernels that convert a layout as ones that may be fused: TVM cannot tell from their divisions."""
+
+    def transform_module(self, mod: Any, context: Any) -> Any:
+        found = [g for g in mod.get_global_vars() if g.name_hint.startswith("te_layout_transform")]
+        for name in found:
+            mod[name] = mod[name].with_attr("op_pattern", _INJECTIVE)
+        return mod
 
 
 class _Functional(Module):

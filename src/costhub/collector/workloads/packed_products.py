@@ -1,0 +1,177 @@
+"""Provides pack_products: products of activations and weights, whose weights lie in the order in which they are read.
+
+In rows of all outputs, as torch keeps them, the weights that a vector of outputs reads one after the other lie far
+apart, each in another page of memory. Libraries of kernels pack them (Goto and van de Geijn 2008, "Anatomy of
+high-performance matrix multiplication", section 4); where they are weights, that happens once, before the network runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, te, tirx
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm_ffi import structural_equal
+
+PRODUCT = "matmul_packed"
+"""How the block of such a product is named."""
+_FUSABLE = 4
+"""TVM's ``kOutEWiseFusable``: what follows on each number by itself may go into the kernel."""
+_DIMENSIONS = 2
+_FEW, _MOST = 6, 14
+"""Rows of a tile that keeps a vector unit busy and its sums in registers."""
+
+
+def pack_products(mod: Any, lanes: int) -> Any:
+    """The products of ``main`` with packed weights: ``matmul`` of two dimensions, of activations and weights.
+
+    Products stay as they are whose outputs no vector divides, of other types than float32, and of activations alone.
+
+    Args:
+        mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
+        lanes: Outputs of a vector (`vector_lanes`).
+    """
+    main = _InRows(mod).visit_expr(mod["main"])
+    packer = _Packer(mod, _of_weights(main), lanes)
+    packer.builder_.update_func(mod.get_global_var("main"), packer.visit_expr(main))
+    return packer.builder_.get()
+
+
+def padded_rows(rows: int) -> int:
+    """The rows that a kernel computes: as many as there are, or a few more, so that tiles of some size fit.
+
+    Example:
+        >>> padded_rows(128), padded_rows(197), padded_rows(1)
+        (128, 198, 1)
+    """
+    if rows <= _MOST:
+        return rows
+    padded = rows
+    while not any(padded % tile == 0 for tile in range(_FEW, _MOST + 1)):
+        padded += 1
+    return padded
+
+
+def packed_product(rows: int, depth: int, columns: int, lanes: int) -> Any:
+    """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
+
+    Rows that there are not repeat the last one, and are left out of what it writes.
+
+    Args:
+        rows: Of the activations.
+        depth: Numbers that each output is a sum of.
+        columns: Of the product.
+        lanes: Columns that lie side by side.
+    """
+    shape = [_extent(rows), _extent(depth)]
+    data = te.placeholder(shape, "float32", name="data")
+    weights = te.placeholder([_extent(columns // lanes), shape[1], _extent(lanes)], "float32", name="weights")
+    k, computed = te.reduce_axis((0, shape[1]), name="k"), padded_rows(rows)
+
+    def summed(m: Any, n: Any) -> Any:
+        row = m if computed == rows else tirx.min(m, rows - 1)
+        return te.sum(data[row, k] * weights[n // lanes, k, n % lanes], axis=k)
+
+    product = te.compute((_extent(computed), _extent(columns)), summed, name=PRODUCT, tag="matmul")
+    if computed > rows:
+        product = te.compute((shape[0], _extent(columns)), lambda m, n: product[m, n], name="rows")
+    function = te.create_prim_func([data, weights, product]).without_attr("global_symbol")
+    return function.with_attrs({"op_pattern": _FUSABLE, "tirx.noalias": True})
+
+
+def _extent(value: int) -> Any:
+    """An extent in the type that relax gives its shapes; TVM fuses no kernels whose types differ."""
+    return tirx.const(value, "int64")
+
+
+def _of_weights(main: Any) -> set[Any]:
+    """The variables of a function that depend on nothing but weights."""
+    known = set(main.params[int(main.attrs["num_input"]) :])
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            read = relax.analysis.free_vars(binding.value)
+            if read and known.issuperset(read):
+                known.add(binding.var)
+    return known
+
+
+@mutator
+class _Packer(PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: Any, weights: set[Any], lanes: int) -> None:
+        super().__init__(mod)
+        self.weights, self.lanes = weights, lanes
+
+    def visit_call_(self, call: Any) -> Any:
+        can = getattr(call.op, "name", "") == "relax.matmul" and call.args[1] in self.weights
+        call = self.visit_expr_post_order(call)
+        if not can or call.args[0].ty.dtype != "float32":
+            return call
+        shapes = [[int(extent) for extent in argument.ty.shape] for argument in call.args]
+        if [len(shape) for shape in shapes] != [_DIMENSIONS] * 2 or shapes[1][1] % self.lanes:
+            return call
+        (rows, depth), (_, columns) = shapes
+        lanes = self.lanes
+        packed = relax.op.layout_transform(call.args[1], lambda k, n: (n // lanes, k, n % lanes))
+        kernel = self.builder_.add_func(packed_product(rows, depth, columns, lanes), PRODUCT)
+        return relax.op.call_tir(kernel, [call.args[0], self.builder_.emit(packed)], call.ty)
+
+
+_RESHAPE, _NORM = "relax.reshape", "relax.nn.layer_norm"
+_POINTWISE = {
+    **dict.fromkeys(("relax.add", "relax.multiply", "relax.subtract", "relax.divide"), 2),
+    **dict.fromkeys(("relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.relu", "relax.nn.silu", "relax.clip"), 1),
+    **dict.fromkeys(("relax.tanh", "relax.sigmoid", "relax.exp", "relax.erf", _NORM), 1),
+}
+"""Operators that compute each row of a tensor by itself, and how many tensors of its shape they may take."""
+
+
+@mutator
+class _InRows(PyExprMutator):  # type: ignore[misc]
+    """Moves reshapes from (rows, n) to more dimensions behind what computes each row by itself.
+
+    torch.export puts such reshapes around each dense layer, and TVM fuses nothing across them.
+    """
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        name = getattr(call.op, "name", "")
+        if name == _RESHAPE:
+            return self._shortened(call)
+        tensors, others = call.args[: _POINTWISE.get(name, 0)], call.args[_POINTWISE.get(name, 0) :]
+        rows = next((found.ty for data in tensors if (found := self._in_rows(data)) is not None), None)
+        if rows is None or (name == _NORM and [int(axis) for axis in call.attrs.axes] != [len(call.ty.shape) - 1]):
+            return call
+        moved = [self._moved(data, call.ty, rows) for data in tensors]
+        if None in moved:
+            return call
+        if name == _NORM:
+            computed = relax.op.nn.layer_norm(*moved, *others, axes=[-1], epsilon=call.attrs.epsilon)
+        else:
+            computed = relax.Call(call.op, [*moved, *others], call.attrs)
+        return relax.op.reshape(self.builder_.emit(computed), call.ty.shape)
+
+    def _shortened(self, call: Any) -> Any:
+        """Of two reshapes in a row, one; none where they end in the shape that was there before."""
+        first = self._reshape(call.args[0])
+        if first is None:
+            return call
+        data = first.args[0]
+        return data if structural_equal(data.ty, call.ty) else relax.op.reshape(data, call.ty.shape)
+
+    def _reshape(self, data: Any) -> Any:
+        made: Any = self.lookup_binding(data) if isinstance(data, relax.Var) else None
+        return made if getattr(getattr(made, "op", None), "name", "") == _RESHAPE else None
+
+    def _in_rows(self, data: Any) -> Any:
+        """The tensor of two dimensions that `data` was made of by a reshape which leaves its rows whole."""
+        made = self._reshape(data)
+        if made is None or len(made.args[0].ty.shape) != _DIMENSIONS or len(made.ty.shape) <= _DIMENSIONS:
+            return None
+        return made.args[0] if int(made.args[0].ty.shape[-1]) == int(made.ty.shape[-1]) else None
+
+    def _moved(self, data: Any, full: Any, rows: Any) -> Any:
+        """An operand in rows; None where it is neither of the full shape nor the same for every row."""
+        if structural_equal(data.ty, full):
+            found = self._in_rows(data)
+            return found if found is not None else self.builder_.emit(relax.op.reshape(data, rows.shape))
+        return data if len(data.ty.shape) < _DIMENSIONS else None
