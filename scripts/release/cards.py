@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from costhub.hub.catalogue.hubs import EMBEDDED, list_models
+from costhub.hub.catalogue.hubs import EMBEDDED, list_models, read_config
 from costhub.hub.install import install_model
+from scripts.release.train import RELEASES, put_datasets
 
 
 @click.command()
@@ -20,5 +21,8 @@ def main() -> None:
             continue  # of $COSTHUB_HUB
         with tempfile.TemporaryDirectory() as temporary:
             copy = Path(shutil.copytree(entry.folder, Path(temporary) / "model"))
+            made = [each for each in RELEASES if (each.device, each.arch) == (entry.device_id, entry.arch)]
+            if made and not read_config(copy).get("datasets"):
+                put_datasets(copy, made[0])  # models that were trained before configurations named datasets
             folder = install_model(copy, root=EMBEDDED, org=entry.name.partition("/")[0])
         click.echo(folder.relative_to(EMBEDDED))

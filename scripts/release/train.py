@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,9 @@ import click
 from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import SPLITS_FOLDER, Split, list_splits, load_split, save_split
+from costhub.files import write_replacing
+from costhub.hub.catalogue.hubs import CONFIG, read_config
+from costhub.hub.dataset_documents import tables_revision
 from costhub.hub.install import install_model
 from scripts.bench.common.data import DATASETS, copy_dataset
 
@@ -137,4 +141,17 @@ def trained(release: ModelRelease, data: Path, folder: Path, seed: int) -> Path:
     arguments += ["--programs-per-workload", str(release.each)] if release.each else []
     if code := run(["train", *arguments, "--out", str(out)]):
         raise SystemExit(code)
+    put_datasets(out, release)
     return out
+
+
+def put_datasets(model: Path, release: ModelRelease) -> None:
+    """Writes into the configuration of a model which datasets of the package it learned from.
+
+    It learned from a copy, or from several datasets joined, of which `costhub train` does not know the names.
+    """
+    learned = [f"costhub/{name}@{tables_revision(DATASETS / name)}" for name in release.dataset.split("+")]
+    # The first one is that of the device, if the figures are of one of the devices only.
+    tested = learned[:1] if release.device in release.devices else learned
+    config = {**read_config(model), "datasets": learned, "test_datasets": tested}
+    write_replacing(model / CONFIG, (json.dumps(config, indent=2, allow_nan=False) + "\n").encode())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.errors import ModelError
-from costhub.models.info import ModelInfo
+from costhub.models.info import _LATER, ModelInfo
 
 INFO = ModelInfo(
     arch="mlp",
@@ -37,7 +37,7 @@ def test_what_was_written_is_read_back(base: str | None) -> None:
     assert ModelInfo.from_config({**as_json(info), "later": "a key of another version"}, path="p") == info
 
 
-@pytest.mark.parametrize("name", ["method", "data_credit", "train_devices"])
+@pytest.mark.parametrize("name", ["method", "data_credit", "train_devices", "datasets", "test_datasets"])
 def test_a_field_that_early_versions_lack_may_be_missing(name: str) -> None:
     config = as_json(INFO)
     del config[name]
@@ -45,7 +45,7 @@ def test_a_field_that_early_versions_lack_may_be_missing(name: str) -> None:
     assert ModelInfo.from_config(config, path="p") == INFO
 
 
-@pytest.mark.parametrize("name", sorted(asdict(INFO).keys() - {"method", "data_credit", "train_devices"}))
+@pytest.mark.parametrize("name", sorted(asdict(INFO).keys() - _LATER))
 def test_a_missing_field_is_named(name: str) -> None:
     config = as_json(INFO)
     del config[name]

@@ -9,6 +9,7 @@ from typing import Any
 from yaml import YAMLError
 
 from costhub.cards.card_parts import kept_facts, licence_entry
+from costhub.cards.hub_metadata import LINKED_VERSION, TASK, figures_dataset, hub_keys
 from costhub.cards.markdown import OnOneLine, join, split
 from costhub.cards.model_card_text import ADDRESS, card_body
 from costhub.cards.model_facts import ADDRESSED_VERSION, CARD_VERSION, METRICS, ModelCard, held_out_figures
@@ -70,8 +71,9 @@ def from_results(
         # Scalers and members are not chosen by anyone, and would fill pages.
         chosen = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str) and v != ""}
         training |= {"options": chosen} if chosen else {}
-    if config.get("train_devices"):
-        training["devices"] = ", ".join(config["train_devices"])
+    for fact, key in (("devices", "train_devices"), ("datasets", "datasets"), ("test_datasets", "test_datasets")):
+        if config.get(key):
+            training[fact] = ", ".join(config[key])
     return ModelCard(
         name=name or f"{config['device_id']}-{config['arch']}",
         device_id=config["device_id"],
@@ -170,6 +172,7 @@ def _metadata(card: ModelCard) -> dict[str, Any]:
     return {
         **licence_entry([card.licence]),
         "library_name": "costhub",
+        **(hub_keys(card) if card.version >= LINKED_VERSION else {}),
         "tags": tags,
         "model-index": [{"name": card.name, "results": [_result(card)]}],
         "costhub": {"card_version": card.version, **content},
@@ -178,13 +181,9 @@ def _metadata(card: ModelCard) -> dict[str, Any]:
 
 def _result(card: ModelCard) -> dict[str, Any]:
     """The entry of the model index, in the form the Hugging Face hub reads."""
-    data = str(card.training.get("data_hash", "measurements"))
     return {
-        "task": {"type": "tabular-regression", "name": "ranking the schedules of a tensor program"},
-        "dataset": {
-            "type": "measurements",
-            "name": f"held-out workloads of {card.device_id}, data {data[:12]}",
-        },
+        "task": {"type": TASK, "name": "ranking the schedules of a tensor program"},
+        "dataset": figures_dataset(card),
         "metrics": [
             {"type": key, "value": card.totals[key], "name": f"{key} (mean over workloads)"} for key in METRICS
         ],

@@ -31,6 +31,8 @@ _TRAINING_FACTS = {
     "data_rows": "measured programs",
     "workloads": "workloads",
     "devices": "devices",
+    "datasets": "datasets, with the revision of the data",
+    "test_datasets": "evaluated on held-out workloads of",
     "data_credit": "measured by",
     "data_hash": "sha256 of the data",
     "base": "continued from",

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-CARD_VERSION = 4
-"""Version 1 has neither options nor pictures, version 3 has clearer sentences, and version 4 names the model's own
-address and leaves the figures of each workload to a file beside it. Each is read, and rendered as it was."""
+CARD_VERSION = 5
+"""Version 1 has neither options nor pictures, version 3 has clearer sentences, version 4 names the model's own
+address and leaves the figures of each workload to a file beside it, and version 5 names datasets and the base model to
+the Hugging Face hub. Each is read, and rendered as it was."""
 ADDRESSED_VERSION = 4
 """The first that has `ModelCard.address`."""
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
@@ -37,7 +38,8 @@ class ModelCard:
     licence: str
     """An SPDX name."""
     training: dict[str, Any]
-    """data_rows, data_hash, data_credit, devices, seed, created, base, method, workloads: those that are known."""
+    """data_rows, data_hash, data_credit, devices, datasets, test_datasets, seed, created, base, method and
+    workloads: those that are known."""
     versions: dict[str, str]
     """Package -> version that the model was trained with."""
     totals: dict[str, float]

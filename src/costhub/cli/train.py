@@ -149,7 +149,6 @@ def command(
     options = _options(objective, pairs)
     devices, data = _check_arguments(place, out, devices, chosen, arch, options), place.folder
     spec = _checked_spec(arch, spec, options)
-    from costhub.dataset.credit import data_credit
     from costhub.hub.catalogue.devices import device_rows
     from costhub.models.train import describe_model, train_model
 
@@ -180,9 +179,19 @@ def command(
     info = describe_model(
         model, train, device_id=name, seed=seed, licence=licence, metrics=totals, test_workloads=split.test
     )
-    info = replace(info, data_credit=data_credit(data, devices), train_devices=devices if meant_for else ())
+    info = replace(_with_data(info, place, devices), train_devices=devices if meant_for else ())
     _save(model, out, info, figures, partial)
     _report(out, info, figures, 0 if valid is None else len(set(valid.workload.tolist())), as_json=as_json)
+
+
+def _with_data(info: ModelInfo, place: DataAddress, devices: tuple[str, ...]) -> ModelInfo:
+    """Adds who measured the data, and which version of which dataset they are if they are in a hub."""
+    from costhub.dataset.credit import data_credit
+    from costhub.hub.dataset_documents import tables_revision
+
+    known = () if place.dataset is None else (f"{place.dataset}@{tables_revision(place.folder)}",)
+    credit = data_credit(place.folder, devices)
+    return replace(info, data_credit=credit, datasets=known, test_datasets=known if info.metrics else ())
 
 
 def _whole_stream(context: click.Context, stream: bool) -> bool:

@@ -44,6 +44,10 @@ class ModelInfo:
     """Ids of the workloads held out for `metrics`."""
     train_devices: tuple[str, ...] = ()
     """Ids of the devices it learned from; empty if `device_id` names them, as in folders of early versions."""
+    datasets: tuple[str, ...] = ()
+    """ORG/NAME@REVISION of the datasets it learned from; empty if they are in no hub, and in early folders."""
+    test_datasets: tuple[str, ...] = ()
+    """The same of the datasets that the held-out workloads come from."""
 
     @property
     def device_ids(self) -> tuple[str, ...]:
@@ -96,7 +100,7 @@ def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
-_LATER = frozenset({"method", "data_credit", "train_devices"})
+_LATER = frozenset({"method", "data_credit", "train_devices", "datasets", "test_datasets"})
 """Fields that the first model folders lack."""
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "str": ("a text", _is_text),

@@ -1,0 +1,77 @@
+"""Provides hub_keys and figures_dataset: what the block of a model card says to the Hugging Face hub's own readers.
+
+The keys are those of its model cards (https://huggingface.co/docs/hub/model-cards): `datasets` and `base_model` link
+pages to one another, `pipeline_tag` and `metrics` are searched, and an entry of `model-index` names the dataset with
+the revision that its figures are of.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costhub.cards.model_facts import METRICS, ModelCard
+
+LINKED_VERSION = 5
+"""The first version of model cards that has these keys."""
+TASK = "tabular-regression"
+"""What the Hugging Face hub calls a model that makes one number of a row of features."""
+_PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+_REPOSITORY = re.compile(rf"{_PART}/{_PART}")
+_DATASET = re.compile(rf"({_PART}/{_PART})@([0-9a-f]{{12}})")
+
+
+def named_datasets(text: Any) -> dict[str, str]:
+    """ORG/NAME of datasets -> revision of the data, of a text such as that in a card's facts on training.
+
+    Args:
+        text: `ORG/NAME@REVISION`, several of them divided by commas. What has another form is left out, because a
+            card may come from a stranger.
+
+    Example:
+        >>> named_datasets("costhub/nvidia-h200@aea010585955, my folder")
+        {'costhub/nvidia-h200': 'aea010585955'}
+    """
+    parts = text.split(", ") if isinstance(text, str) else ()
+    return dict(found.groups() for part in parts if (found := _DATASET.fullmatch(part)))
+
+
+def hub_keys(card: ModelCard) -> dict[str, Any]:
+    """The keys of the block that link the page of a model with others, and by which models are searched.
+
+    Example:
+        >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT",
+        ...                  training={"base": "costhub/any-cpu-conditioned"}, versions={}, totals={},
+        ...                  noise_floor=0.02, device={})
+        >>> hub_keys(card)["base_model"], hub_keys(card)["base_model_relation"]
+        ('costhub/any-cpu-conditioned', 'finetune')
+    """
+    keys: dict[str, Any] = {"pipeline_tag": TASK, "metrics": list(METRICS)}
+    if datasets := named_datasets(card.training.get("datasets")):
+        keys["datasets"] = list(datasets)
+    base = str(card.training.get("base", "")).removeprefix("hf-hub:").partition("@")[0]
+    if _REPOSITORY.fullmatch(base) and not base.startswith("local/"):  # that is a folder, which has no page
+        keys |= {"base_model": base, "base_model_relation": "finetune"}
+    return keys
+
+
+def figures_dataset(card: ModelCard) -> dict[str, Any]:
+    """The dataset of an entry of the model index: with its id and revision, if the held-out rows are of one.
+
+    Example:
+        >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT",
+        ...                  training={"test_datasets": "lab/acme@aea010585955"}, versions={}, totals={},
+        ...                  noise_floor=0.02, device={})
+        >>> figures_dataset(card)["type"], figures_dataset(card)["revision"]
+        ('lab/acme', 'aea010585955')
+    """
+    tested = named_datasets(card.training.get("test_datasets"))
+    if card.version >= LINKED_VERSION and len(tested) == 1:
+        ((name, revision),) = tested.items()
+        label = f"held-out workloads of {card.device_id}"
+        return {"type": name, "name": label, "config": "measurements", "split": "train", "revision": revision}
+    data = (
+        ", ".join(f"{name}@{revision}" for name, revision in tested.items())
+        or str(card.training.get("data_hash", "measurements"))[:12]
+    )
+    return {"type": "measurements", "name": f"held-out workloads of {card.device_id}, data {data}"}
