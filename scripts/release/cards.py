@@ -1,4 +1,4 @@
-"""Renders the cards of the shipped models again from the figures beside them, and seals the folders."""
+"""Renders the cards of the shipped models and datasets again from what lies beside them, and seals the models."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from costhub.hub.catalogue.hubs import EMBEDDED, list_models, read_config
+from costhub.hub.catalogue.hubs import EMBEDDED, dataset_folders, list_models, read_config
 from costhub.hub.install import install_model
+from scripts.release.rewrite_shards import rewrite_documents
 from scripts.release.train import RELEASES, put_datasets
 
 
@@ -26,3 +27,7 @@ def main() -> None:
                 put_datasets(copy, made[0])  # models that were trained before configurations named datasets
             folder = install_model(copy, root=EMBEDDED, org=entry.name.partition("/")[0])
         click.echo(folder.relative_to(EMBEDDED))
+    for place in dataset_folders().values():
+        if place.is_relative_to(EMBEDDED):
+            rewrite_documents(place)
+            click.echo(place.relative_to(EMBEDDED))

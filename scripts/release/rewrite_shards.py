@@ -57,18 +57,11 @@ def rewrite_shard(path: Path) -> dict[str, Any]:
     return {"rows": before.num_rows, "before": size / rows, "after": path.stat().st_size / rows}
 
 
-def rewrite_folder(folder: Path) -> list[dict[str, Any]]:
-    """Writes the shards of a data folder anew, and its card."""
-    tables = {path: read_shard(path) for path in sorted(folder.rglob("train-*.parquet"))}
-    rows = [
-        {"shard": path.relative_to(folder).as_posix(), **rewrite_shard(path)}
-        for path in tables
-        if "sample" not in path.parts
-    ]
+def rewrite_documents(folder: Path) -> None:
+    """Writes what stands beside the shards of a published data folder anew; its data get no new version."""
     text = (folder / CARD).read_text(encoding="utf-8")
     card = dataset_card.parse(text)
     last = card.changes[-1]
-    # The data are those of the last version, in other files: no version of their own.
     write_dataset_documents(
         folder,
         text,
@@ -77,7 +70,19 @@ def rewrite_folder(folder: Path) -> list[dict[str, Any]]:
         changes=card.changes[:-1],
         date=last["date"],
         version=last["version"],
+        warned_rows=card.warned_rows,
     )
+
+
+def rewrite_folder(folder: Path) -> list[dict[str, Any]]:
+    """Writes the shards of a data folder anew, and its card."""
+    tables = {path: read_shard(path) for path in sorted(folder.rglob("train-*.parquet"))}
+    rows = [
+        {"shard": path.relative_to(folder).as_posix(), **rewrite_shard(path)}
+        for path in tables
+        if "sample" not in path.parts
+    ]
+    rewrite_documents(folder)
     for path, before in tables.items():
         if different_columns(before, read_shard(path)):
             raise click.ClickException(f"{path} has changed.")

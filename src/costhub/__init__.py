@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         load_split,
         open_programs,
     )
+    from costhub.hub.lock import check_lock, lock, pull_locked
     from costhub.hub.publish import publish
     from costhub.hub.review.review import review
     from costhub.models.evaluate import evaluate_scores
@@ -53,6 +54,7 @@ _LAZY = {
     "TuneOptions": "costhub.api.tune:TuneOptions",
     "adapt": "costhub.api.learning:adapt",
     "check": "costhub.api.check:check",
+    "check_lock": "costhub.hub.lock:check_lock",
     "collect": "costhub.api.collect:collect",
     "compile": "costhub.api.compile:compile",
     "contribute": "costhub.hub.contribute:contribute",
@@ -72,12 +74,14 @@ _LAZY = {
     "load_network": "costhub.search.whole_network.tuned_network:load_network",
     "load_programs": "costhub.hub.data:load_programs",
     "load_split": "costhub.hub.data:load_split",
+    "lock": "costhub.hub.lock:lock",
     "make_splits": "costhub.api.data_tools:make_splits",
     "merge": "costhub.api.doctor:merge",
     "open_programs": "costhub.hub.data:open_programs",
     "probe": "costhub.api.probe:probe",
     "publish": "costhub.hub.publish:publish",
     "pull": "costhub.api.models:pull",
+    "pull_locked": "costhub.hub.lock:pull_locked",
     "review": "costhub.hub.review.review:review",
     "stats": "costhub.api.data_tools:stats",
     "train": "costhub.api.learning:train",
@@ -93,6 +97,7 @@ __all__ = [
     "__version__",
     "adapt",
     "check",
+    "check_lock",
     "collect",
     "compile",
     "contribute",
@@ -113,12 +118,14 @@ __all__ = [
     "load_network",
     "load_programs",
     "load_split",
+    "lock",
     "make_splits",
     "merge",
     "open_programs",
     "probe",
     "publish",
     "pull",
+    "pull_locked",
     "review",
     "stats",
     "train",

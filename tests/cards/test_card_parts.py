@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costhub.cards.card_parts import citation, device_facts, facts_table, inline, licence_entry
+from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, inline, licence_entry
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_facts_have_units_and_gaps_are_left_out() -> None:
 
 
 def test_a_citation_leaves_out_what_is_missing() -> None:
-    assert "year" not in citation("a", title="A", author="B", year="soon")
-    full = citation("a", title="A", author="B", year="2026", note="C")
-    assert full.splitlines()[4:6] == ["  year = {2026},", "  note = {C},"]
+    assert "year" not in bibtex_entry("a", title="A", author="B", year="soon")
+    full = bibtex_entry("a", title="A", author="B", year="2026", note="C")
+    assert full.splitlines()[3:5] == ["  year = {2026},", "  note = {C},"]
 
 
 def test_a_text_from_elsewhere_stays_in_its_line() -> None:

@@ -101,7 +101,7 @@ def _value(key: str, value: Any, grouped: bool) -> str:
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)
 
 
-def citation(key: str, *, title: str, author: str, year: str, note: str = "") -> str:
+def bibtex_entry(key: str, *, title: str, author: str, year: str, note: str = "") -> str:
     """How to cite what a card describes, in BibTeX.
 
     Args:
@@ -119,7 +119,12 @@ def citation(key: str, *, title: str, author: str, year: str, note: str = "") ->
         *([f"  note = {{{note}}},"] if note else []),
         "}",
     ]
-    return "```bibtex\n" + "\n".join(lines) + "\n```"
+    return "\n".join(lines)
+
+
+def fenced(entry: str) -> str:
+    """An entry of BibTeX as a block of Markdown."""
+    return f"```bibtex\n{entry}\n```"
 
 
 def inline(text: str) -> str:

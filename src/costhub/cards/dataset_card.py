@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, get_origin, get_type_hints
 
-from costhub.cards.card_parts import citation, device_facts, facts_table, inline, licence_entry
+from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced, inline, licence_entry
 from costhub.cards.markdown import join, split
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.dataset.check.rules import RULES
@@ -36,7 +37,7 @@ _SIZES = (
     (1_000_000_000, "100M<n<1B"),
 )
 _BEYOND = "1B<n<10B"
-_OWN = ("license", "license_name", "license_link", "size_categories", "tags", "configs", "costhub")
+_OWN = ("license", "license_name", "license_link", "size_categories", "source_datasets", "tags", "configs", "costhub")
 _CONTENT = (
     TableColumn("device_id", "device"),
     number("rows", "measurements", ",d"),
@@ -220,7 +221,7 @@ def complete_dataset_card(text: str, card: DatasetCard) -> str:
     ours = _metadata(card, written if is_ours else None)
     ours["tags"] = list(dict.fromkeys([*ours["tags"], *_foreign_tags(block)]))
     ours["configs"] += _foreign_configs(block, ours["configs"])
-    others = {key: value for key, value in block.items() if key not in _OWN}
+    others = {key: value for key, value in block.items() if key not in _OWN}  # what people wrote comes before ours
     return join({**ours, **others}, written)
 
 
@@ -233,14 +234,30 @@ def _metadata(card: DatasetCard, body: str | None) -> dict[str, Any]:
         )
     size = next((name for limit, name in _SIZES if card.rows < limit), _BEYOND)
     written = {} if body is None else {"body_sha256": _sha256(body)}
-    tags = ["costhub", "tvm", "cost-model", *(f"device:{row['device_id']}" for row in card.devices)]
     return {
         **licence_entry(card.licences),
+        "pretty_name": f"{card.name}: measured tensor programs",
+        "task_categories": ["tabular-regression"],
+        "annotations_creators": ["machine-generated"],
         "size_categories": [size],
-        "tags": list(dict.fromkeys([*tags, *(f"tvm:{version}" for version in card.tvm_versions)])),
+        "source_datasets": _sources(card),
+        "tags": dataset_tags(card),
         "configs": card.configs(),
         "costhub": {"dataset_card_version": CARD_VERSION, **written, **asdict(card)},
     }
+
+
+def dataset_tags(card: DatasetCard) -> list[str]:
+    """The words by which a dataset is found: its devices and the versions of TVM among them."""
+    tags = ["costhub", "tvm", "cost-model", *(f"device:{row['device_id']}" for row in card.devices)]
+    return list(dict.fromkeys([*tags, *(f"tvm:{version}" for version in card.tvm_versions)]))
+
+
+def _sources(card: DatasetCard) -> list[str]:
+    """Where the rows are from, as the Hugging Face hub says it; a contributor OWNER/NAME is an imported repository."""
+    imported = [name for name in card.contributors if "/" in name]
+    original = ["original"] if not imported or len(imported) < len(card.contributors) else []
+    return [*original, *(f"extended|other-{re.sub('[^A-Za-z0-9.]+', '-', name).strip('-')}" for name in imported)]
 
 
 def _is_ours(block: Mapping[str, Any], body: str) -> bool:
@@ -279,7 +296,7 @@ def dataset_card_body(card: DatasetCard) -> str:
     """The Markdown of a card below its metadata."""
     parts = [
         f"# {inline(card.name)}",
-        _purpose(card),
+        purpose(card),
         "## How to use it",
         _use(card),
         "## Devices",
@@ -296,12 +313,13 @@ def dataset_card_body(card: DatasetCard) -> str:
         "## Licence",
         ", ".join(inline(licence) for licence in card.licences) + ".",
         "## Citation",
-        _citation(card),
+        fenced(bibtex(card)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _purpose(card: DatasetCard) -> str:
+def purpose(card: DatasetCard) -> str:
+    """What a dataset holds and what it is for, in Markdown."""
     return (
         f"{card.rows:,} measurements of programs of Apache TVM MetaSchedule on "
         f"{', '.join(inline(str(row['device_id'])) for row in card.devices) or 'no device'}, to train "
@@ -382,8 +400,9 @@ def _limits(card: DatasetCard) -> str:
     return "\n".join(f"- {limit}" for limit in limits)
 
 
-def _citation(card: DatasetCard) -> str:
-    return citation(
+def bibtex(card: DatasetCard) -> str:
+    """How to cite a dataset."""
+    return bibtex_entry(
         "".join(letter if letter.isalnum() else "_" for letter in card.name),
         title=f"{inline(card.name)}: measured tensor programs",
         author=" and ".join(map(inline, card.contributors)) or "{the costhub contributors}",

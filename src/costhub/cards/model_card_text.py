@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from costhub.cards.adaptation import ADAPTED, PICTURES
-from costhub.cards.card_parts import citation, device_facts, facts_table
+from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced
 from costhub.cards.model_facts import METRIC_MEANINGS, METRICS, ModelCard
 from costhub.cards.model_plots import EVALUATION_CAPTION
 from costhub.cards.tables import TableColumn, markdown_table, number
@@ -208,9 +208,11 @@ def _limits(card: ModelCard) -> str:
 
 def citation_text(card: ModelCard) -> str:
     """How to cite the model."""
-    return citation(
-        card.name.replace("-", "_"),
-        title=f"{card.name}: a cost model for TVM MetaSchedule",
-        author="{the costhub contributors}",
-        year=str(card.training.get("created", ""))[:4],
+    return fenced(
+        bibtex_entry(
+            card.name.replace("-", "_"),
+            title=f"{card.name}: a cost model for TVM MetaSchedule",
+            author="{the costhub contributors}",
+            year=str(card.training.get("created", ""))[:4],
+        )
     )

@@ -18,16 +18,18 @@ EXAMPLE = """
 Example:
   costhub pull auto
   costhub pull amd-epyc-zen5-2c --arch gbt --out my-model
+  costhub pull nvidia-h200 --locked
   costhub evaluate $(costhub pull nvidia-h200) --data nvidia-h200
 """
 
 
 @click.command("pull", epilog=EXAMPLE)
 @click.argument("name", type=MODEL, metavar="NAME")
+@click.option("--locked", is_flag=True, help="Exactly the version that costhub.lock pins for NAME (costhub lock).")
 @click.option("--arch", type=ARCHITECTURE, help="Architecture; by default that of the best model.")
 @click.option("--out", type=click.Path(path_type=Path), help="Model folder to write; by default in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> None:
+def command(name: str, locked: bool, arch: str | None, out: Path | None, as_json: bool) -> None:
     """Fetch a cost model by the name of its device.
 
     NAME is a device id or alias, with @REVISION to pin one version; `auto` for the best model for this machine (one
@@ -37,7 +39,14 @@ def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> Non
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.hub.pull import pull_resolved
 
-    found = _here(arch) if name == AUTO else find_model(name, arch=arch)
+    if locked:
+        if arch is not None:
+            raise click.UsageError("--locked takes the version of the lock file, which has one architecture.")
+        from costhub.hub.lock import find_locked
+
+        found = find_locked(name)
+    else:
+        found = _here(arch) if name == AUTO else find_model(name, arch=arch)
     folder = pull_resolved(found, out=out)
     entry = found.entry
     if as_json:

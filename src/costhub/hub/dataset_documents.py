@@ -1,4 +1,4 @@
-"""Provides write_dataset_documents: the card of a data folder, and the sample and picture that it shows."""
+"""Provides write_dataset_documents: the card of a data folder, its sample and picture, and its Croissant document."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ from costhub.cards.dataset_card import (
     PICTURES,
     SAMPLE,
     DatasetCard,
+    bibtex,
     complete_dataset_card,
+    dataset_tags,
+    purpose,
     with_change,
 )
 from costhub.cards.markdown import CARD
+from costhub.dataset.croissant import CROISSANT, CroissantFacts, croissant_text
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.shards.shard import write_shard
 from costhub.dataset.shards.shard_set import shard_name
 from costhub.dataset.splits.split import list_splits
 from costhub.dataset.stats.observations import read_observations
+from costhub.files import write_replacing
+from costhub.hub.remote.address import HF_PREFIX
 from costhub.hub.remote.manifest import hash_file
 
 _FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor", "tvm_version")
@@ -110,7 +116,7 @@ def write_dataset_documents(
     version: str | None = None,
     warned_rows: Mapping[str, int] | None = None,
 ) -> DatasetCard:
-    """Writes the card of a data folder, a sample of its rows and a picture of its latencies.
+    """Writes the card of a data folder, a sample of its rows, a picture of its latencies and `croissant.json`.
 
     The same tables give the same files.
 
@@ -151,7 +157,24 @@ def write_dataset_documents(
         warned_rows=dict(warned_rows or {}),
     )
     (place / CARD).write_text(complete_dataset_card(text, card), encoding="utf-8")
+    write_replacing(place / CROISSANT, croissant_text(place, croissant_facts(card)).encode())
     return card
+
+
+def croissant_facts(card: DatasetCard) -> CroissantFacts:
+    """What `croissant.json` says of a dataset besides its files and columns: the same as its card."""
+    page = card.address.removeprefix(HF_PREFIX).partition("@")[0]
+    return CroissantFacts(
+        name=card.name,
+        description=purpose(card),
+        licences=card.licences,
+        creators=card.contributors or ["the costhub contributors"],
+        keywords=dataset_tags(card),
+        url=f"https://huggingface.co/datasets/{page}" if card.address.startswith(HF_PREFIX) else "",
+        citation=bibtex(card),
+        date=str(card.changes[-1]["date"]) if card.changes else "",
+        versions=len(card.changes),
+    )
 
 
 def tables_revision(place: Path) -> str:
@@ -162,9 +185,20 @@ def tables_revision(place: Path) -> str:
         >>> tables_revision(DataFolder.create(tempfile.mkdtemp()).path)
         'e3b0c44298fc'
     """
+    return tables_hash(place)[:12]
+
+
+def tables_hash(place: Path) -> str:
+    """The whole sha256 of which `tables_revision` is the start.
+
+    Example:
+        >>> import tempfile
+        >>> len(tables_hash(DataFolder.create(tempfile.mkdtemp()).path))
+        64
+    """
     paths = sorted(path for table in _TABLES for path in (place / table).rglob("*.parquet"))
     lines = [f"{path.relative_to(place).as_posix()} {hash_file(path).sha256}\n" for path in paths]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def write_sample(place: Path, *, each: int = SAMPLE_ROWS) -> int:

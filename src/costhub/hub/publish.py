@@ -17,6 +17,7 @@ from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
 from costhub.cards.model_facts import ADDRESSED_VERSION
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.rule import Finding
+from costhub.dataset.croissant import CROISSANT
 from costhub.errors import DataError, HubError, ModelError, RefusedError
 from costhub.hub.dataset_documents import write_dataset_documents
 from costhub.hub.model_check.model_gate import check_model
@@ -295,7 +296,7 @@ def _version_files(repo: Repository, head: Head) -> set[str]:
     """The files of the version in the repository; what people add beside them stays."""
     if repo.kind == "dataset":
         tables = ("measurements/", "devices/", "workloads/", "splits/", f"{SAMPLE}/train-")
-        return {path for path in head.files if path.startswith(tables) or path in PICTURES}
+        return {path for path in head.files if path.startswith(tables) or path in (*PICTURES, CROISSANT)}
     if MANIFEST not in head.files or head.sizes.get(MANIFEST, 0) > MAX_MANIFEST_BYTES:
         return set()
     try:

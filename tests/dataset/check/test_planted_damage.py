@@ -552,6 +552,11 @@ def two_splits_by_one_name(damaged: Any) -> None:
         (damaged.path / f"splits/{name}.json").write_text("{}")
 
 
+@plants("CH061")
+def a_document_of_other_shards(damaged: Any) -> None:
+    (damaged.path / "croissant.json").write_text('{"distribution": []}')
+
+
 @plants("CH057")
 def a_session_in_colours(damaged: Any) -> None:
     damaged.change(3, session="\x1b]0;a title\x07")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costhub.dataset.check.rule import Rule
+from costhub.dataset.croissant import CROISSANT, MAX_CROISSANT_BYTES, croissant_differences
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.readme import README
 from costhub.dataset.shards.journal import JOURNAL, MOST_JOURNAL_BYTES
@@ -113,6 +114,7 @@ class Listing:
             yield folder / LOCK, MOST_README_BYTES
         yield self.root / "measurements" / LOCK, MOST_README_BYTES
         yield self.root / README, MOST_README_BYTES
+        yield self.root / CROISSANT, MAX_CROISSANT_BYTES
         yield from ((path, MOST_SPLIT_BYTES) for path in sorted((self.root / SPLITS_FOLDER).glob("*.json")))
 
     def within(self, path: Path) -> str:
@@ -192,6 +194,12 @@ def kept_features(listing: Listing) -> Iterator[tuple[str, str]]:
         )
 
 
+def outdated_croissant(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds a Croissant document of other files than those of the folder: its readers check hashes."""
+    if (listing.root / CROISSANT).is_file():
+        yield from ((CROISSANT, message) for message in croissant_differences(listing.root))
+
+
 def equal_but_for_case(names: Iterable[str]) -> list[str]:
     """The names that another one equals but for upper and lower case, in order.
 
@@ -249,6 +257,13 @@ DISTINCT = FolderRule(
     fix="Rename one of them: many disks take both for one file.",
     find=similar_names,
 )
+DESCRIBED = FolderRule(
+    id="CH061",
+    title="a `croissant.json` lists the shards and splits of the folder, with their hashes",
+    severity="warning",
+    fix="`costhub publish` writes it again into what it sends; remove the one in a folder that has changed.",
+    find=outdated_croissant,
+)
 NAMES = FolderRule(
     id="CH007",
     title="shards are named 0 to N-1 of N, so that none is missing",
@@ -273,5 +288,5 @@ JOURNALS = FolderRule(
 
 FILE_RULES = (
     *(READABLE, UNCHANGED, SEALED, SCHEMA, VERSION, SIZE, NAMES, FOREIGN, JOURNALS),
-    *(REGULAR, LINKS, FEATURES, DISTINCT),
+    *(REGULAR, LINKS, FEATURES, DISTINCT, DESCRIBED),
 )

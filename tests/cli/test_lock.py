@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.hub.remote.manifest import verify
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the commands run in."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_what_is_locked_is_pulled_and_agrees(small_hub: Path, costhub: Any, project: Path) -> None:
+    done = costhub("lock", "one")
+    assert (done.code, done.err) == (0, "Wrote costhub.lock.\n")
+    assert done.out.startswith("model one: costhub/acme-one-gbt ")
+
+    checked = costhub("lock", "--check")
+    assert (checked.code, checked.out) == (0, "Everything is as costhub.lock locks it.\n")
+    folder = Path(costhub("pull", "--locked", "one").out.strip())
+    assert verify(folder).revision == json.loads((project / "costhub.lock").read_text())["pins"][0]["sha256"]
+
+
+def test_a_difference_is_a_sentence_and_exit_code_1(small_hub: Path, costhub: Any, project: Path) -> None:
+    costhub("lock", "one")
+    lock = project / "costhub.lock"
+    content = json.loads(lock.read_text())
+    content["pins"][0]["sha256"] = "0" * 64
+    lock.write_text(json.dumps(content))
+
+    done = costhub("lock", "--check")
+    assert done.code == 1
+    assert done.out.startswith("The model one is another version: sha256 ")
+    assert json.loads(costhub("lock", "--check", "--json").out)["differences"] == done.out.splitlines()
+    refused = costhub("pull", "--locked", "one")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("costhub: one cannot be had as costhub.lock locks it: ")
+
+
+def test_names_beside_check_and_an_architecture_beside_locked_are_refused(small_hub: Path, costhub: Any) -> None:
+    assert "leave the names out" in costhub("lock", "--check", "one").err
+    assert "one architecture" in costhub("pull", "--locked", "one", "--arch", "mlp").err

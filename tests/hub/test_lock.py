@@ -1,0 +1,147 @@
+"""The lock file: what it pins, what moves under it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.errors import CosthubError
+from costhub.hub.catalogue.hubs import EMBEDDED, HUB_VARIABLE
+from costhub.hub.lock import LockError, check_lock, find_locked, lock, pull_locked, read_lock
+from costhub.hub.remote.manifest import read_manifest, write_manifest
+
+H200 = EMBEDDED / "datasets/costhub/nvidia-h200"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "costhub.lock"
+
+
+def weights(hub: Path) -> Path:
+    return hub / "models" / "costhub" / "acme-one-gbt" / "model.safetensors"
+
+
+def update(hub: Path) -> None:
+    weights(hub).write_bytes(b"better weights")
+    write_manifest(weights(hub).parent)
+
+
+def test_a_lock_names_version_and_hash_and_agrees_with_itself(hub: Path, path: Path) -> None:
+    (pin,) = lock(["acme-one"], path=path)
+
+    assert (pin.kind, pin.name, pin.resolved, pin.commit) == ("model", "acme-one", "costhub/acme-one-gbt", None)
+    assert pin.sha256 == read_manifest(weights(hub).parent).revision
+    assert read_lock(path) == (pin,)
+    assert check_lock(path) == []
+    assert (pull_locked("acme-one", path=path) / "model.safetensors").read_bytes() == weights(hub).read_bytes()
+
+
+def test_a_new_version_is_noticed_and_not_pulled_instead(hub: Path, path: Path) -> None:
+    (pin,) = lock(["acme-one"], path=path)
+    update(hub)
+
+    (told,) = check_lock(path)
+    assert told.startswith("The model acme-one ")
+    assert pin.sha256[:12] in told or pin.resolved in told
+    with pytest.raises(LockError, match=r"acme-one cannot be had as .* locks it: .*has the revision"):
+        find_locked("acme-one", path=path)
+
+
+def test_changed_bytes_under_the_same_manifest_are_noticed(hub: Path, path: Path) -> None:
+    lock(["acme-one"], path=path)
+    weights(hub).write_bytes(weights(hub).read_bytes()[:-1] + b"?")
+
+    (told,) = check_lock(path)
+    assert "is damaged or was changed" in told
+    with pytest.raises(CosthubError, match="is damaged or was changed"):
+        pull_locked("acme-one", path=path)
+
+
+def test_a_name_that_stands_for_another_model_is_noticed(hub: Path, path: Path) -> None:
+    lock(["acme-one"], path=path)
+    shutil.rmtree(weights(hub).parent)
+
+    (told,) = check_lock(path)
+    assert told.startswith("The model acme-one stood for costhub/acme-one-gbt and now stands for costhub/acme-one-mlp.")
+
+
+def test_names_add_up_and_no_name_takes_everything_over(hub: Path, path: Path) -> None:
+    lock(["acme-one"], path=path)
+    lock(["costhub/acme-one-mlp"], path=path)
+    update(hub)
+
+    assert [pin.name for pin in read_lock(path)] == ["acme-one", "costhub/acme-one-mlp"]
+    assert len(check_lock(path)) == 1
+    lock(path=path)
+    assert check_lock(path) == []
+
+
+def test_a_dataset_is_locked_by_all_of_its_shards(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Path(shutil.copytree(H200, tmp_path / "hub/datasets/lab/mine"))
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path / "hub"))
+    (pin,) = lock(datasets=["lab/mine"], path=path)
+    assert (pin.kind, pin.resolved) == ("dataset", "lab/mine")
+    assert check_lock(path) == []
+
+    next((mine / "workloads").iterdir()).unlink()
+
+    (told,) = check_lock(path)
+    assert told.startswith("The dataset lab/mine is another version: sha256 ")
+
+
+def test_a_folder_is_not_locked(hub: Path, path: Path) -> None:
+    with pytest.raises(LockError, match="is a folder, which other machines do not have"):
+        lock([str(weights(hub).parent)], path=path)
+    with pytest.raises(LockError, match="is a folder, which other machines do not have"):
+        lock(datasets=[f"{H200}/"], path=path)
+    assert not path.exists()
+
+
+def test_without_a_file_or_a_name_it_says_what_to_do(path: Path) -> None:
+    with pytest.raises(LockError, match=r"There is no .*`costhub lock NAME` writes one"):
+        check_lock(path)
+    with pytest.raises(LockError, match="There is nothing to lock"):
+        lock(path=path)
+
+
+def test_a_name_that_is_not_locked_is_refused(hub: Path, path: Path) -> None:
+    lock(["acme-one"], path=path)
+
+    with pytest.raises(LockError, match=r"does not lock the model other\. Add it with `costhub lock other`"):
+        pull_locked("other", path=path)
+
+
+PIN: dict[str, Any] = {"kind": "model", "name": "a", "resolved": "b/a", "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 1, "pins": 3}',
+        json.dumps({"version": 1, "pins": [{**PIN, "sha256": "0"}]}),
+        json.dumps({"version": 1, "pins": [{**PIN, "kind": "kernel"}]}),
+        json.dumps({"version": 1, "pins": [{**PIN, "commit": "main"}]}),
+        json.dumps({"version": 1, "pins": [{**PIN, "name": 7}]}),
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_lock_file_is_refused(path: Path, content: str) -> None:
+    path.write_text(content)
+
+    with pytest.raises(LockError, match="is not a lock file of costhub"):
+        read_lock(path)
+
+
+def test_a_newer_lock_file_is_refused(path: Path) -> None:
+    path.write_text('{"version": 2, "pins": []}')
+
+    with pytest.raises(LockError, match="Update costhub"):
+        read_lock(path)
