@@ -33,7 +33,7 @@ def named_datasets(text: Any) -> dict[str, str]:
         {'costhub/nvidia-h200': 'aea010585955'}
     """
     parts = text.split(", ") if isinstance(text, str) else ()
-    return dict(found.groups() for part in parts if (found := _DATASET.fullmatch(part)))
+    return {found[1]: found[2] for part in parts if (found := _DATASET.fullmatch(part))}
 
 
 def hub_keys(card: ModelCard) -> dict[str, Any]:

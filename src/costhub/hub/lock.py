@@ -26,6 +26,7 @@ LOCK_FILE = "costhub.lock"
 LOCK_VERSION = 1
 """Raised by one whenever code of today could not read what it wrote before."""
 MAX_LOCK_BYTES = 1 << 20
+Kind = Literal["model", "dataset"]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
@@ -38,7 +39,7 @@ class LockError(CosthubError):
 class Pin:
     """One name of a project, and what it stood for."""
 
-    kind: Literal["model", "dataset"]
+    kind: Kind
     name: str
     """As the project writes it: a device, a model or dataset, or hf-hub:ORG/NAME."""
     resolved: str
@@ -117,8 +118,9 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
         >>> [(pin.kind, pin.resolved) for pin in pins]
         [('dataset', 'costhub/nvidia-h200'), ('model', 'costhub/nvidia-h200-blend')]
     """
-    path, names = Path(path), [*(("model", each) for each in models), *(("dataset", each) for each in datasets)]
-    kept = read_lock(path) if path.exists() else ()
+    path, kept = Path(path), read_lock(path) if Path(path).exists() else ()
+    names: list[tuple[Kind, str]] = [("model", each) for each in models]
+    names += [("dataset", each) for each in datasets]
     if not names:
         names, kept = [(pin.kind, pin.name) for pin in kept], ()
     if not names:
@@ -151,15 +153,15 @@ def read_lock(path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
 
 
 def _pin(entry: Mapping[str, Any]) -> Pin:
-    kind, texts = entry["kind"], [entry["name"], entry["resolved"], entry["sha256"]]
+    kind, name, resolved, sha256 = (entry[key] for key in ("kind", "name", "resolved", "sha256"))
     commit = entry.get("commit")
-    if kind not in ("model", "dataset") or not all(isinstance(text, str) and text for text in texts):
+    if kind not in ("model", "dataset") or not all(isinstance(text, str) and text for text in (name, resolved, sha256)):
         raise ValueError("a pin needs kind, name, resolved and sha256")
-    if not _SHA256.fullmatch(entry["sha256"]):
+    if not _SHA256.fullmatch(sha256):
         raise ValueError("a sha256 is not one")
     if commit is not None and not _COMMIT.fullmatch(commit):
         raise ValueError("a commit is not one")
-    return Pin(kind, *texts, commit)
+    return Pin(kind, name, resolved, sha256, commit)
 
 
 def check_lock(path: str | Path = LOCK_FILE) -> list[str]:

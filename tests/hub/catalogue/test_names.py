@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.errors import AmbiguousNameError, UnknownNameError
-from costhub.hub.catalogue.devices import Device
+from costhub.hub.catalogue.devices import Device, load_devices
+from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import HUB_VARIABLE
-from costhub.hub.catalogue.names import normalise, resolve_device, resolve_name
+from costhub.hub.catalogue.names import HARDWARE_NAMES, normalise, resolve_device, resolve_name
+from costhub.hub.data import find_data
 
 DEVICES = [
     Device(device_id="nvidia-h200", kind="cuda", aliases=("h200", "hopper")),
@@ -95,3 +97,35 @@ def test_a_device_named_like_a_model_is_the_device(hub: Path) -> None:
 @given(st.text(max_size=30))
 def test_normalising_twice_changes_nothing(name: str) -> None:
     assert normalise(normalise(name)) == normalise(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "device_id"),
+    [
+        ("A100", "nvidia-a100"),
+        ("V100", "nvidia-v100"),
+        ("GPU NVIDIA A100", "nvidia-a100"),
+        ("Xeon 3th Generation (Ice Lake)", "intel-xeon-icelake-2c"),
+        ("CPU AMD EPYC 4th Generation (Genoa)", "amd-epyc-zen4-2c"),
+    ],
+)
+def test_devices_are_found_by_the_names_of_the_hugging_face_hub(name: str, device_id: str) -> None:
+    assert resolve_device(name).device_id == device_id
+
+
+def test_every_name_of_hardware_stands_for_a_device_of_the_index() -> None:
+    ids = {device.device_id for device in load_devices()}
+
+    assert set(HARDWARE_NAMES.values()) <= ids
+    assert [name for name in HARDWARE_NAMES if name != normalise(name)] == []
+
+
+def test_a_model_and_data_are_found_by_the_name_of_hardware() -> None:
+    assert find_model("Xeon 3th Generation (Ice Lake)").entry.device_id == find_model("icelake").entry.device_id
+    assert find_data("EPYC 4th Generation (Genoa)").device_id == "amd-epyc-zen4-2c"
+
+
+@pytest.mark.parametrize("name", ["H100", "EPYC 3th Generation (Milan)", "GPU NVIDIA T4", "(Ice Lake)"])
+def test_hardware_without_an_entry_is_unknown(name: str) -> None:
+    with pytest.raises(UnknownNameError):
+        resolve_device(name)

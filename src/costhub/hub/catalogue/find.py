@@ -12,7 +12,7 @@ from typing import Any
 from costhub.errors import ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, find_device, load_devices
 from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, list_models, models_for, read_entry
-from costhub.hub.catalogue.names import ResolvedName, resolve_name
+from costhub.hub.catalogue.names import ResolvedName, hardware_device, resolve_name
 from costhub.hub.catalogue.nearest import STAND_INS, NearestDevice, nearest_device, nearest_order
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.hugging_face import fetch_snapshot
@@ -57,7 +57,7 @@ def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
     if text and (Path(text) / CONFIG).is_file():
         return _from_folder(Path(text), arch)
     try:
-        address = parse_address(text)
+        address = parse_address(hardware_device(text) or text)
         if address.source == "hf-hub":
             return _from_hugging_face(address, arch)
         if address.source == "local-dir":

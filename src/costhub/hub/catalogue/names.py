@@ -13,6 +13,15 @@ from costhub.hub.catalogue.nearest import STAND_INS
 from costhub.names import close_names
 
 LISTING = "`costhub devices`"
+HARDWARE_NAMES = {
+    "gpu-nvidia-a100": "nvidia-a100",
+    "gpu-nvidia-v100": "nvidia-v100",
+    "xeon-3th-generation-(ice-lake)": "intel-xeon-icelake-2c",
+    "epyc-4th-generation-(genoa)": "amd-epyc-zen4-2c",
+}
+"""What the Hugging Face hub calls devices in its list of hardware (`packages/tasks/src/hardware.ts` of huggingface.js),
+in the form that `normalise` gives it, where that is neither an id nor an alias: of a GPU the words of its `sku`, of a
+CPU the name of its generation, spelt as there. What has no device here is left out."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,25 @@ def _lookup(normalised: str, devices: Sequence[Device]) -> Device | None:
     hits = [device for device in devices if normalised in map(normalise, device.aliases)]
     if len(hits) > 1:
         raise AmbiguousNameError("device", normalised, [device.device_id for device in hits])
+    if not hits:
+        named = hardware_device(normalised)
+        hits = [device for device in devices if device.device_id == named]
     return hits[0] if hits else None
+
+
+def hardware_device(name: str) -> str | None:
+    """The id of the device that the Hugging Face hub's list of hardware calls by a name; None if it is no such name.
+
+    Example:
+        >>> hardware_device("EPYC 4th Generation (Genoa)"), hardware_device("GPU NVIDIA A100")
+        ('amd-epyc-zen4-2c', 'nvidia-a100')
+        >>> hardware_device("EPYC 3th Generation (Milan)") is None
+        True
+    """
+    normalised = normalise(name)
+    for kind in ("cpu-amd-", "cpu-intel-"):  # a sku begins with kind and vendor
+        normalised = normalised.removeprefix(kind)
+    return HARDWARE_NAMES.get(normalised)
 
 
 def _unlisted(devices: Sequence[Device]) -> str:
