@@ -19,6 +19,7 @@ from costhub.dataset.shards.shard_set import shard_paths
 from costhub.dataset.splits.split import list_splits
 from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.hub.dataset_documents import croissant_facts
+from costhub.hub.publish import publish
 
 # Both warn of what mlcroissant and rdflib do themselves: a class that will go, and an argument of pandas.
 pytestmark = [
@@ -132,3 +133,14 @@ def test_the_same_folder_gives_the_same_document_with_every_file(data: Path) -> 
     files = {each["@id"] for each in json.loads(text)["distribution"] if each["@type"] == "cr:FileObject"}
     tables = {path.relative_to(data).as_posix() for table in TABLES for path in (data / table).rglob("*.parquet")}
     assert files == tables | {f"splits/{name}.json" for name in list_splits(data)}
+
+
+def test_publishing_writes_a_document_of_what_it_sends(data: Path, tmp_path: Path) -> None:
+    (data / CROISSANT).unlink()
+    (tmp_path / "hub").mkdir()
+
+    publish(data, str(tmp_path / "hub"), name="lab/mine", agree=True)
+
+    place = tmp_path / "hub/datasets/lab/mine"
+    assert json.loads((place / CROISSANT).read_text())["name"] == "lab/mine"
+    assert croissant_differences(place) == []

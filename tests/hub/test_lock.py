@@ -145,3 +145,13 @@ def test_a_newer_lock_file_is_refused(path: Path) -> None:
 
     with pytest.raises(LockError, match="Update costhub"):
         read_lock(path)
+
+
+def test_a_model_with_another_hash_than_the_locked_one_is_refused(hub: Path, path: Path) -> None:
+    (pin,) = lock(["acme-one"], path=path)
+    # The address holds the first digits only: two versions may share them.
+    other = pin.sha256[:16] + "".join("1" if digit == "0" else "0" for digit in pin.sha256[16:])
+    path.write_text(path.read_text().replace(pin.sha256, other))
+
+    with pytest.raises(LockError, match=r"its content has changed\. Do not use it"):
+        find_locked("acme-one", path=path)
