@@ -18,6 +18,7 @@ from costhub.collector.propose.register_tiles import (
     DEPTHWISE,
     MOST_BLOCKS,
     MOST_PLACES,
+    NORM,
     PRODUCT,
     is_blocked,
 )
@@ -26,6 +27,7 @@ from costhub.collector.propose.spaces import BLOCKED, DEFAULT, DesignSpace, best
 from costhub.collector.workloads.relax_import import fuse, import_network
 from costhub.dataset.workload import argument_shapes
 
+VECTORIZED = tvm.tirx.ForKind.VECTORIZED
 TARGET = '{"kind": "llvm", "num-cores": 2}'
 LANES = 8
 
@@ -53,7 +55,9 @@ def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES) -> Any:
     """The kernel of a layer: the one that does most."""
     target = tvm.target.Target(json.loads(TARGET))
     mod, _ = import_network(layer.eval(), (example,), lanes=lanes)
-    found = [f for g, f in fuse(mod, target).functions.items() if "conv2d" in g.name_hint or "matmul" in g.name_hint]
+    found = [
+        f for g, f in fuse(mod, target).functions.items() if any(n in g.name_hint for n in ("conv2d", "matmul", "norm"))
+    ]
     return tvm.IRModule({"main": found[0].with_attr("global_symbol", "main")})
 
 
@@ -80,6 +84,7 @@ WORKLOADS = {
     "dense, an odd number of rows": lambda: dense(37, "silu"),
     "dense, heads": lambda: dense(20, "heads"),
     "dense, a row": lambda: dense(1, "silu"),
+    "normalisation": lambda: kernel(Layer(nn.LayerNorm(24)), torch.rand(1, 20, 24)),
 }
 
 
@@ -110,6 +115,8 @@ def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
     for schedule in schedules:
         np.testing.assert_allclose(outputs(schedule.mod, [v.copy() for v in inputs]), expected, atol=1e-4)
         tiles = [[int(n) for n in drawn] for drawn in schedule.trace.decisions.values() if hasattr(drawn, "__len__")]
+        if name == "normalisation":
+            continue
         blocks, places = [1, tiles[0][1]] if "depthwise" in name else [tiles[0][1], tiles[1][1]]
         assert blocks <= MOST_BLOCKS
         assert places <= MOST_PLACES
@@ -149,6 +156,15 @@ def test_what_is_larger_is_computed_apart() -> None:
     block = schedule.get_sblock(CONVOLUTION)
     first = [schedule.get(schedule.get_loops(one)[0]) for one in (block, *schedule.get_consumers(block))]
     assert not any(first[0].same_as(loop) for loop in first[1:])
+
+
+def test_a_row_is_normalised_at_once() -> None:
+    _, (schedule, *others) = open_design_space(workload("normalisation"), TARGET, find_space(BLOCKED), 0)
+
+    loops = [schedule.get_loops(schedule.get_sblock(name)) for name in (NORM, "spread", "total_lanes")]
+    assert all(schedule.get(own[0]).same_as(schedule.get(loops[0][0])) for own in loops)
+    assert [str(schedule.get(own[-1]).kind) for own in (loops[0], loops[2])] == [str(VECTORIZED)] * 2
+    assert not others
 
 
 def test_a_search_takes_the_space_for_blocked_convolutions_only() -> None:

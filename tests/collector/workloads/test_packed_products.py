@@ -44,6 +44,18 @@ class Heads(nn.Module):
         return functional.relu(self.layer(x).reshape(2, 10, 4, 8)) * 2
 
 
+class Attention(nn.Module):
+    """Two products of activations around a softmax, and what torch.export puts between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = self.layer(x[:1]).reshape(1, 10, 4, 8).transpose(1, 2)
+        return functional.softmax(heads @ heads.transpose(2, 3) / 8, dim=-1) @ heads
+
+
 class Broadcast(nn.Module):
     """Operands beside a dense layer that are neither of its shape nor the same for every row."""
 
@@ -72,7 +84,7 @@ def compiled(network: nn.Module, example: torch.Tensor, lanes: int = 16) -> tupl
     return machine["main"](tvm.runtime.tensor(example.numpy()), *weights)[0].numpy(), called
 
 
-@pytest.mark.parametrize("network", [Perceptron, Heads, Broadcast])
+@pytest.mark.parametrize("network", [Perceptron, Heads, Attention, Broadcast])
 @pytest.mark.parametrize("lanes", [4, 16])
 def test_outputs_are_those_of_torch(network: type[nn.Module], lanes: int) -> None:
     torch.manual_seed(0)
@@ -97,6 +109,15 @@ def test_what_follows_a_dense_layer_is_fused_with_it() -> None:
 
     assert called["fused_matmul_packed_add_gelu"] == 1
     assert called["fused_matmul_packed_add_add"] == 1
+    assert called["layer_norm"] == 1
+
+
+def test_nothing_lies_between_the_products_of_attention_and_the_softmax() -> None:
+    _, called = compiled(Attention(), torch.rand(2, 10, 16))
+
+    assert called["fused_matmul_divide"] == 1
+    assert called["softmax"] == 1
+    assert not any("broadcast" in name for name in called)
 
 
 @given(st.integers(1, 3000))

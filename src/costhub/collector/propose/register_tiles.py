@@ -15,6 +15,8 @@ from typing import Any
 
 CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
 """How the blocks of such kernels are named (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
+NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
+"""Of a layer normalisation (``row_norms``), each before what it reads."""
 MOST_BLOCKS = 4
 MOST_PLACES = 28
 """Of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
@@ -31,13 +33,17 @@ def is_blocked(mod: Any) -> bool:
     import tvm
 
     schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
-    for name in _TILERS:
-        try:
-            schedule.get_sblock(name)
-        except tvm.s_tir.ScheduleError:
-            continue
-        return True
-    return False
+    return any(_has(schedule, name) for name in (*_TILERS, NORM))
+
+
+def _has(schedule: Any, block: str) -> bool:
+    import tvm
+
+    try:
+        schedule.get_sblock(block)
+    except tvm.s_tir.ScheduleError:
+        return False
+    return True
 
 
 def blocked_space(target: Any) -> Any:
@@ -53,9 +59,12 @@ def blocked_space(target: Any) -> Any:
     unrolled = schedule_rule.ParallelizeVectorizeUnroll(
         max_jobs_per_core=16, max_vectorize_extent=64, unroll_max_steps=_UNROLL_STEPS, unroll_explicit=True
     )
-    rules: list[Any] = [_rule()()]
-    for rule in schedule_rule.ScheduleRule.create("llvm"):
-        rules.append(unrolled if isinstance(rule, schedule_rule.ParallelizeVectorizeUnroll) else rule)
+    # Without a factored reduction: sums run over lanes already.
+    usual = [
+        rule for rule in schedule_rule.ScheduleRule.create("llvm") if not isinstance(rule, schedule_rule.AddRFactor)
+    ]
+    last = schedule_rule.ParallelizeVectorizeUnroll
+    rules = [_rule()(), *(unrolled if isinstance(rule, last) else rule for rule in usual)]
     return PostOrderApply(sch_rules=rules, postprocs="llvm", mutator_probs="llvm")
 
 
@@ -91,6 +100,8 @@ def tiled(schedule: Any, block: Any) -> list[Any]:
         block: One of its blocks.
     """
     name = schedule.get(block).name_hint
+    if name in (NORM, *_SUMS):
+        return [_tiled_norm(schedule, block)]
     if name not in _TILERS:
         return [schedule]
     followers = _followers(schedule, block)
@@ -191,6 +202,26 @@ def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> 
     schedule.annotate(block, _TILED, "SRS")
     schedule.unroll(unrolled)
     _finish(schedule, inner)
+
+
+def _tiled_norm(schedule: Any, block: Any) -> Any:
+    """All blocks of a layer normalisation, row by row; as they came where that is done already."""
+    if _TILED in schedule.get(block).annotations or not _has(schedule, NORM):
+        return schedule
+    last = schedule.get_sblock(NORM)
+    row, column = schedule.get_loops(last)
+    lanes = int(schedule.get(schedule.get_sblock(_SUMS[-1])).writes[0].source.shape[-1])
+    schedule.vectorize(schedule.split(column, [None, lanes])[1])
+    schedule.annotate(last, _TILED, "SS")
+    for name in _SUMS:
+        summed = schedule.get_sblock(name)
+        schedule.compute_at(summed, row, preserve_unit_loops=True)
+        if name.endswith("_lanes"):
+            lane, chunk = schedule.get_loops(summed)[-2:]
+            schedule.reorder(chunk, lane)
+            schedule.vectorize(lane)
+        schedule.annotate(summed, _TILED, "SR")
+    return schedule
 
 
 def _finish(schedule: Any, inner: Sequence[Any]) -> None:

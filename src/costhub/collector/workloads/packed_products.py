@@ -7,11 +7,14 @@ high-performance matrix multiplication", section 4); where they are weights, tha
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
+
+from costhub.collector.workloads.row_norms import row_norm
 
 PRODUCT = "matmul_packed"
 """How the block of such a product is named."""
@@ -102,10 +105,15 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         self.weights, self.lanes = weights, lanes
 
     def visit_call_(self, call: Any) -> Any:
-        can = getattr(call.op, "name", "") == "relax.matmul" and call.args[1] in self.weights
+        name, of_weights = getattr(call.op, "name", ""), call.args[1] in self.weights if len(call.args) > 1 else False
         call = self.visit_expr_post_order(call)
-        if not can or call.args[0].ty.dtype != "float32":
+        if name not in ("relax.matmul", _NORM) or call.args[0].ty.dtype != "float32":
             return call
+        if name == _NORM:
+            return self._norm(call)
+        return self._product(call) if of_weights else call
+
+    def _product(self, call: Any) -> Any:
         shapes = [[int(extent) for extent in argument.ty.shape] for argument in call.args]
         if [len(shape) for shape in shapes] != [_DIMENSIONS] * 2 or shapes[1][1] % self.lanes:
             return call
@@ -115,21 +123,35 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         kernel = self.builder_.add_func(packed_product(rows, depth, columns, lanes), PRODUCT)
         return relax.op.call_tir(kernel, [call.args[0], self.builder_.emit(packed)], call.ty)
 
+    def _norm(self, call: Any) -> Any:
+        *outer, columns = (int(extent) for extent in call.ty.shape)
+        last = len(outer)
+        if [int(axis) % (last + 1) for axis in call.attrs.axes] != [last] or not outer or columns % self.lanes:
+            return call
+        kernel = row_norm(math.prod(outer), columns, self.lanes, float(call.attrs.epsilon))
+        flat = [math.prod(outer), columns]
+        data = self.builder_.emit(relax.op.reshape(call.args[0], flat)) if last > 1 else call.args[0]
+        out = relax.TensorType(flat, "float32") if last > 1 else call.ty
+        found = relax.op.call_tir(self.builder_.add_func(kernel, "layer_norm"), [data, *call.args[1:]], out)
+        return relax.op.reshape(self.builder_.emit(found), call.ty.shape) if last > 1 else found
 
-_RESHAPE, _NORM = "relax.reshape", "relax.nn.layer_norm"
+
+_RESHAPE, _BROADCAST = "relax.reshape", "relax.broadcast_to"
+_NORM, _SOFTMAX = "relax.nn.layer_norm", "relax.nn.softmax"
 _POINTWISE = {
     **dict.fromkeys(("relax.add", "relax.multiply", "relax.subtract", "relax.divide"), 2),
     **dict.fromkeys(("relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.relu", "relax.nn.silu", "relax.clip"), 1),
-    **dict.fromkeys(("relax.tanh", "relax.sigmoid", "relax.exp", "relax.erf", _NORM), 1),
+    **dict.fromkeys(("relax.tanh", "relax.sigmoid", "relax.exp", "relax.erf", _NORM, _SOFTMAX), 1),
 }
 """Operators that compute each row of a tensor by itself, and how many tensors of its shape they may take."""
 
 
 @mutator
 class _InRows(PyExprMutator):  # type: ignore[misc]
-    """Moves reshapes from (rows, n) to more dimensions behind what computes each row by itself.
+    """Moves reshapes from (..., n) to more dimensions behind what computes each row of n by itself.
 
-    torch.export puts such reshapes around each dense layer, and TVM fuses nothing across them.
+    torch.export puts such reshapes around each dense layer and each product of attention, and TVM fuses nothing across
+    them. It also broadcasts to the shape that there is already, which TVM would copy.
     """
 
     def visit_call_(self, call: Any) -> Any:
@@ -137,21 +159,25 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         name = getattr(call.op, "name", "")
         if name == _RESHAPE:
             return self._shortened(call)
+        if name == _BROADCAST and structural_equal(call.args[0].ty, call.ty):
+            return call.args[0]
         tensors, others = call.args[: _POINTWISE.get(name, 0)], call.args[_POINTWISE.get(name, 0) :]
         rows = next((found.ty for data in tensors if (found := self._in_rows(data)) is not None), None)
-        if rows is None or (name == _NORM and [int(axis) for axis in call.attrs.axes] != [len(call.ty.shape) - 1]):
+        if rows is None or not _is_of_rows(call):
             return call
         moved = [self._moved(data, call.ty, rows) for data in tensors]
         if None in moved:
             return call
         if name == _NORM:
             computed = relax.op.nn.layer_norm(*moved, *others, axes=[-1], epsilon=call.attrs.epsilon)
+        elif name == _SOFTMAX:
+            computed = relax.op.nn.softmax(*moved, axis=-1)
         else:
             computed = relax.Call(call.op, [*moved, *others], call.attrs)
         return relax.op.reshape(self.builder_.emit(computed), call.ty.shape)
 
     def _shortened(self, call: Any) -> Any:
-        """Of two reshapes in a row, one; none where they end in the shape that was there before."""
+        """Of two reshapes one after the other, one; none where they end in the shape that was there before."""
         first = self._reshape(call.args[0])
         if first is None:
             return call
@@ -163,9 +189,9 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         return made if getattr(getattr(made, "op", None), "name", "") == _RESHAPE else None
 
     def _in_rows(self, data: Any) -> Any:
-        """The tensor of two dimensions that `data` was made of by a reshape which leaves its rows whole."""
+        """The tensor of fewer dimensions that `data` was made of by a reshape which leaves its rows whole."""
         made = self._reshape(data)
-        if made is None or len(made.args[0].ty.shape) != _DIMENSIONS or len(made.ty.shape) <= _DIMENSIONS:
+        if made is None or not _DIMENSIONS <= len(made.args[0].ty.shape) < len(made.ty.shape):
             return None
         return made.args[0] if int(made.args[0].ty.shape[-1]) == int(made.ty.shape[-1]) else None
 
@@ -173,5 +199,14 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         """An operand in rows; None where it is neither of the full shape nor the same for every row."""
         if structural_equal(data.ty, full):
             found = self._in_rows(data)
-            return found if found is not None else self.builder_.emit(relax.op.reshape(data, rows.shape))
+            fits = found is not None and structural_equal(found.ty, rows)
+            return found if fits else self.builder_.emit(relax.op.reshape(data, rows.shape))
         return data if len(data.ty.shape) < _DIMENSIONS else None
+
+
+def _is_of_rows(call: Any) -> bool:
+    """Whether a call with axes takes the last one alone."""
+    last = len(call.ty.shape) - 1
+    axes = {_NORM: lambda: list(call.attrs.axes), _SOFTMAX: lambda: [call.attrs.axis]}
+    given = axes[call.op.name]() if call.op.name in axes else [last]
+    return [int(axis) % (last + 1) for axis in given] == [last]

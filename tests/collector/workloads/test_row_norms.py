@@ -1,0 +1,42 @@
+"""Layer normalisation whose sums run in vectors: what it computes, also of rows with a large mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from costhub.collector.workloads.row_norms import row_norm
+
+TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+
+
+def computed(data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, lanes: int) -> np.ndarray:
+    kernel = row_norm(*data.shape, lanes, 1e-5).with_attr("global_symbol", "main")
+    tensors: list[Any] = [tvm.runtime.tensor(value) for value in (data, gamma, beta, np.zeros_like(data))]
+    tvm.compile(tvm.IRModule({"main": kernel}), target=TARGET)(*tensors)
+    return tensors[-1].numpy()
+
+
+@given(
+    rows=st.integers(1, 6),
+    chunks=st.integers(1, 5),
+    lanes=st.sampled_from([4, 8, 16]),
+    mean=st.sampled_from([0.0, 1000.0]),
+    seed=st.integers(0, 9),
+)
+def test_it_normalises_as_torch_does(rows: int, chunks: int, lanes: int, mean: float, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    data = (draw.standard_normal((rows, chunks * lanes)) + mean).astype("float32")
+    gamma, beta = (draw.standard_normal(chunks * lanes).astype("float32") for _ in range(2))
+
+    found = computed(data, gamma, beta, lanes)
+
+    exact = functional.layer_norm(*(torch.tensor(v, dtype=torch.float64) for v in (data,)), (chunks * lanes,))
+    expected = exact.numpy() * gamma + beta
+    np.testing.assert_allclose(found, expected, atol=5e-3 if mean else 1e-4)
