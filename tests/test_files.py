@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -14,7 +15,16 @@ from costhub.cards.adaptation import transfer_facts
 from costhub.dataset.shards.journal import read_journal
 from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError, DataError
-from costhub.files import CACHE_VARIABLE, cache_root, open_regular, read_regular, refuse_newer, swap_in, write_replacing
+from costhub.files import (
+    CACHE_VARIABLE,
+    cache_root,
+    hash_regular,
+    open_regular,
+    read_regular,
+    refuse_newer,
+    swap_in,
+    write_replacing,
+)
 from costhub.hub.catalogue.devices import read_devices
 from costhub.hub.catalogue.hubs import EVALUATION
 from costhub.hub.install import write_card_from_figures
@@ -190,3 +200,12 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_a_file_is_hashed_in_pieces_and_within_its_limit(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 5000  # more than one piece
+    (tmp_path / "x").write_bytes(content)
+
+    assert hash_regular(tmp_path / "x") == (hashlib.sha256(content).hexdigest(), len(content))
+    with pytest.raises(DataError, match="x"):
+        hash_regular(tmp_path / "x", limit=len(content) - 1, error=DataError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO
 from costhub.errors import CosthubError
 
 CACHE_VARIABLE = "COSTHUB_CACHE"
+_PIECE = 1 << 20
 
 
 def cache_root() -> Path:
@@ -103,6 +105,25 @@ def read_regular(
     return content
 
 
+def hash_regular(path: Path, *, limit: int | None = None, error: type[CosthubError] = CosthubError) -> tuple[str, int]:
+    """The sha256, in hexadecimal, and the bytes of a file, which is read in pieces.
+
+    Args:
+        path: The file.
+        limit: The most bytes that the file may have; None for any number.
+        error: What is raised.
+
+    Raises:
+        CosthubError: `error`, as `open_regular` does.
+    """
+    digest, size = hashlib.sha256(), 0
+    with open_regular(path, limit=limit, error=error) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return digest.hexdigest(), size
+
+
 def copy_regular(
     source: str | Path, target: str | Path, *, limit: int, follow: bool = True, error: type[CosthubError] = CosthubError
 ) -> int:
@@ -120,7 +141,7 @@ def copy_regular(
     """
     size = 0
     with open_regular(source, limit=limit, follow=follow, error=error) as reader, open(target, "xb") as writer:
-        while block := reader.read(min(1 << 20, limit + 1 - size)):
+        while block := reader.read(min(_PIECE, limit + 1 - size)):
             size += len(block)
             if size > limit:
                 raise error(f"{source} grew while it was copied, beyond the {limit:,} bytes that are read at most.")

@@ -185,7 +185,7 @@ def command(
 
 
 def _with_data(info: ModelInfo, place: DataAddress, devices: tuple[str, ...]) -> ModelInfo:
-    """Adds who measured the data, and which version of which dataset they are if they are in a hub."""
+    """Records who measured the data and, for data of a hub, the dataset and its revision."""
     from costhub.dataset.credit import data_credit
     from costhub.hub.dataset_documents import tables_revision
 

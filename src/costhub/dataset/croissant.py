@@ -6,7 +6,6 @@ sha256, and every column with its type and meaning. The columns come from the sc
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,12 @@ from costhub.dataset.schema import DOC_KEY, SCHEMA_VERSION, TABLES, stored_schem
 from costhub.dataset.shards.shard_set import shard_paths
 from costhub.dataset.splits.split import SPLITS_FOLDER, list_splits, load_split
 from costhub.errors import DataError
-from costhub.files import open_regular, read_regular
+from costhub.files import hash_regular, read_regular
 
 CROISSANT = "croissant.json"
 MAX_CROISSANT_BYTES = 4 << 20
 """Some 30 kB, and 300 bytes more for each file."""
 _CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
-_BLOCK = 1 << 20
 _CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -124,7 +122,11 @@ def croissant_differences(folder: Path) -> list[str]:
     except (DataError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ["It is not a Croissant document that costhub wrote."]
     present = dict(_described(folder))
-    changed = [name for name, file in present.items() if name in listed and listed[name] != _sha256(file)]
+    changed = [
+        name
+        for name, file in present.items()
+        if name in listed and listed[name] != hash_regular(file, error=DataError)[0]
+    ]
     found = (
         (sorted(set(present) - set(listed)), "it does not list"),
         (sorted(set(listed) - set(present)), "it lists, but the folder lacks"),
@@ -145,24 +147,17 @@ def _described(folder: Path) -> Iterator[tuple[str, Path]]:
         yield path.relative_to(folder).as_posix(), path
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_regular(path, error=DataError) as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def _files(folder: Path) -> Iterator[dict[str, Any]]:
     for name, path in _described(folder):
+        sha256, size = hash_regular(path, error=DataError)
         yield {
             "@type": "cr:FileObject",
             "@id": name,
             "name": name,
             "contentUrl": name,
-            "contentSize": f"{path.stat().st_size} B",
+            "contentSize": f"{size} B",
             "encodingFormat": "application/x-parquet" if path.suffix == ".parquet" else "application/json",
-            "sha256": _sha256(path),
+            "sha256": sha256,
         }
 
 

@@ -189,7 +189,7 @@ def tables_revision(place: Path) -> str:
 
 
 def tables_hash(place: Path) -> str:
-    """The whole sha256 of which `tables_revision` is the start.
+    """The full sha256 over all shards; `tables_revision` is its beginning.
 
     Example:
         >>> import tempfile

@@ -61,7 +61,8 @@ def pin_model(name: str) -> Pin:
     """Pins the model that a name stands for now.
 
     Raises:
-        CosthubError: One of its kinds: there is no such model, or it is a folder, which no other machine has.
+        LockError: The name is a folder, which exists on this machine only.
+        CosthubError: There is no such model.
 
     Example:
         >>> pin_model("nvidia-h200").resolved
@@ -80,7 +81,8 @@ def pin_dataset(name: str) -> Pin:
     """Pins the dataset that a name stands for now.
 
     Raises:
-        CosthubError: One of its kinds: no hub on this machine has such a dataset, or it is a folder.
+        LockError: The name is a folder, which exists on this machine only.
+        CosthubError: No hub on this machine has such a dataset.
 
     Example:
         >>> pin_dataset("nvidia-h200").resolved
@@ -110,7 +112,7 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
 
     Raises:
         LockError: The file is none, a name stands for a folder, or there is nothing to lock.
-        CosthubError: One of its kinds: there is no such model or dataset. The file stays as it was.
+        CosthubError: There is no such model or dataset. The lock file is left unchanged.
 
     Example:
         >>> import tempfile

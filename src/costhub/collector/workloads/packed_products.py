@@ -14,7 +14,7 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
-from costhub.collector.workloads.row_norms import row_norm
+from costhub.collector.workloads.row_norms import extent, row_norm
 
 PRODUCT = "matmul_packed"
 """How the block of such a product is named."""
@@ -66,25 +66,20 @@ def packed_product(rows: int, depth: int, columns: int, lanes: int) -> Any:
         columns: Of the product.
         lanes: Columns that lie side by side.
     """
-    shape = [_extent(rows), _extent(depth)]
+    shape = [extent(rows), extent(depth)]
     data = te.placeholder(shape, "float32", name="data")
-    weights = te.placeholder([_extent(columns // lanes), shape[1], _extent(lanes)], "float32", name="weights")
+    weights = te.placeholder([extent(columns // lanes), shape[1], extent(lanes)], "float32", name="weights")
     k, computed = te.reduce_axis((0, shape[1]), name="k"), padded_rows(rows)
 
     def summed(m: Any, n: Any) -> Any:
         row = m if computed == rows else tirx.min(m, rows - 1)
         return te.sum(data[row, k] * weights[n // lanes, k, n % lanes], axis=k)
 
-    product = te.compute((_extent(computed), _extent(columns)), summed, name=PRODUCT, tag="matmul")
+    product = te.compute((extent(computed), extent(columns)), summed, name=PRODUCT, tag="matmul")
     if computed > rows:
-        product = te.compute((shape[0], _extent(columns)), lambda m, n: product[m, n], name="rows")
+        product = te.compute((shape[0], extent(columns)), lambda m, n: product[m, n], name="rows")
     function = te.create_prim_func([data, weights, product]).without_attr("global_symbol")
     return function.with_attrs({"op_pattern": _FUSABLE, "tirx.noalias": True})
-
-
-def _extent(value: int) -> Any:
-    """An extent in the type that relax gives its shapes; TVM fuses no kernels whose types differ."""
-    return tirx.const(value, "int64")
 
 
 def _of_weights(main: Any) -> set[Any]:
@@ -114,7 +109,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         return self._product(call) if of_weights else call
 
     def _product(self, call: Any) -> Any:
-        shapes = [[int(extent) for extent in argument.ty.shape] for argument in call.args]
+        shapes = [[int(n) for n in argument.ty.shape] for argument in call.args]
         if [len(shape) for shape in shapes] != [_DIMENSIONS] * 2 or shapes[1][1] % self.lanes:
             return call
         (rows, depth), (_, columns) = shapes
@@ -124,9 +119,9 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         return relax.op.call_tir(kernel, [call.args[0], self.builder_.emit(packed)], call.ty)
 
     def _norm(self, call: Any) -> Any:
-        *outer, columns = (int(extent) for extent in call.ty.shape)
+        *outer, columns = (int(n) for n in call.ty.shape)
         last = len(outer)
-        if [int(axis) % (last + 1) for axis in call.attrs.axes] != [last] or not outer or columns % self.lanes:
+        if not _is_of_rows(call) or not outer or columns % self.lanes:
             return call
         kernel = row_norm(math.prod(outer), columns, self.lanes, float(call.attrs.epsilon))
         flat = [math.prod(outer), columns]

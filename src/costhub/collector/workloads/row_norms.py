@@ -29,18 +29,18 @@ def row_norm(rows: int, columns: int, lanes: int, epsilon: float) -> Any:
         lanes: Numbers of a vector.
         epsilon: Is added to the variance.
     """
-    wide, long = _extent(columns), _extent(rows)
+    wide, long = extent(columns), extent(rows)
     data = te.placeholder((long, wide), "float32", name="data")
     gamma, beta = (te.placeholder((wide,), "float32", name=name) for name in ("gamma", "beta"))
     share = tirx.const(1.0 / columns, "float32")
 
     def summed(value: Callable[[Any, Any], Any], name: str) -> Any:
         k, lane = (
-            te.reduce_axis((0, _extent(columns // lanes)), name="k"),
-            te.reduce_axis((0, _extent(lanes)), name="l"),
+            te.reduce_axis((0, extent(columns // lanes)), name="k"),
+            te.reduce_axis((0, extent(lanes)), name="l"),
         )
         partial = te.compute(
-            (long, _extent(lanes)), lambda m, at: te.sum(value(m, k * lanes + at), axis=k), name=name + LANES
+            (long, extent(lanes)), lambda m, at: te.sum(value(m, k * lanes + at), axis=k), name=name + LANES
         )
         return te.compute((long,), lambda m: te.sum(partial[m, lane], axis=lane), name=name)
 
@@ -61,6 +61,6 @@ def row_norm(rows: int, columns: int, lanes: int, epsilon: float) -> Any:
     return function.with_attr("tirx.noalias", True)
 
 
-def _extent(value: int) -> Any:
-    """An extent in the type that relax gives its shapes."""
+def extent(value: int) -> Any:
+    """An extent in the type that relax gives its shapes; TVM fuses no kernels whose types differ."""
     return tirx.const(value, "int64")

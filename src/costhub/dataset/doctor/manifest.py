@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -12,10 +11,9 @@ from costhub.dataset.doctor.examine import DatabaseWorkload, Examination
 from costhub.dataset.metaschedule.lines import MOST_FILE_BYTES, RECORDS_FILE, WORKLOADS_FILE, database_file
 from costhub.dataset.metaschedule.sqlite_form import sqlite_files
 from costhub.errors import DataError
-from costhub.files import open_regular
+from costhub.files import hash_regular
 
 FORMAT, VERSION = "costhub-database-manifest", 1
-_BLOCK_BYTES = 1 << 20
 
 
 def manifest(examination: Examination) -> dict[str, Any]:
@@ -75,9 +73,5 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _file(path: Path) -> dict[str, Any]:
-    digest, size = hashlib.sha256(), 0
-    with open_regular(path, limit=MOST_FILE_BYTES, error=DataError) as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-    return {"name": path.name, "bytes": size, "sha256": digest.hexdigest()}
+    sha256, size = hash_regular(path, limit=MOST_FILE_BYTES, error=DataError)
+    return {"name": path.name, "bytes": size, "sha256": sha256}

@@ -103,7 +103,7 @@ def _lookup(normalised: str, devices: Sequence[Device]) -> Device | None:
 
 
 def hardware_device(name: str) -> str | None:
-    """The id of the device that the Hugging Face hub's list of hardware calls by a name; None if it is no such name.
+    """The device with this name in the Hugging Face hub's list of hardware; None if the list has no such name.
 
     Example:
         >>> hardware_device("EPYC 4th Generation (Genoa)"), hardware_device("GPU NVIDIA A100")

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from costhub.errors import ModelError
-from costhub.files import open_regular, read_regular, refuse_newer, write_replacing
+from costhub.files import hash_regular, open_regular, read_regular, refuse_newer, write_replacing
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
@@ -55,12 +55,7 @@ def hash_file(path: Path) -> FileEntry:
     Raises:
         ModelError: It is missing or no regular file.
     """
-    digest, size = hashlib.sha256(), 0
-    with open_regular(path, error=ModelError) as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
-    return FileEntry(digest.hexdigest(), size)
+    return FileEntry(*hash_regular(path, error=ModelError))
 
 
 def scan(folder: Path) -> Manifest:
