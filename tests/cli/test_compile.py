@@ -28,3 +28,10 @@ def test_no_schedule_at_all_is_a_failure(costhub: Any, tmp_path: Path) -> None:
     assert output.code == 2
     assert "No workload got a schedule. The table says why." in output.err
     assert "No source has a schedule for this workload" in " ".join(output.out.split())
+
+
+def test_a_command_that_names_nothing_says_so_first(costhub: Any) -> None:
+    done = costhub("compile")
+
+    assert done.code == 2
+    assert "This does not say what to compile: name a network, a kernel or a file" in done.err

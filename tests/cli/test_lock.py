@@ -47,3 +47,28 @@ def test_a_difference_is_a_sentence_and_exit_code_1(small_hub: Path, costhub: An
 def test_names_beside_check_and_an_architecture_beside_locked_are_refused(small_hub: Path, costhub: Any) -> None:
     assert "leave the names out" in costhub("lock", "--check", "one").err
     assert "one architecture" in costhub("pull", "--locked", "one", "--arch", "mlp").err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, ("lock", "--check")),
+        (None, ("pull", "--locked", "one")),
+        ("{", ("lock", "one")),
+        ("[1]", ("lock", "--check")),
+        ('{"version": 1}', ("lock", "--check")),
+        ('{"version": 1, "pins": [1]}', ("lock", "--check")),
+        ('{"version": 1, "pins": [{"kind": "model"}]}', ("lock", "--check")),
+    ],
+)
+def test_a_missing_or_damaged_file_is_a_wrong_input(
+    content: str | None, words: tuple[str, ...], small_hub: Path, costhub: Any, project: Path
+) -> None:
+    if content is not None:
+        (project / "costhub.lock").write_text(content)
+
+    done = costhub(*words)
+
+    assert done.code == 2
+    assert "`costhub lock" in done.err
+    assert "object has no attribute" not in done.err

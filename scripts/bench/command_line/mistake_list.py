@@ -27,15 +27,17 @@ class Mistake:
 def make_folder(root: Path) -> None:
     """Puts into `root` what the mistakes name.
 
-    `data` is a data folder (of the H200), `model` a model folder (of the H200), `empty` and `used` are folders, and
-    there is a file of each kind that is not what its name says.
+    `data` is a data folder (of the H200), `model` a model folder (of the H200), `search` a MetaSchedule database
+    without records, `empty` and `used` are folders, and there is a file of each kind that is not what its name says.
     """
     shutil.copytree(EMBEDDED / "datasets/costhub/nvidia-h200", root / "data")
     shutil.copytree(EMBEDDED / "models/costhub/nvidia-h200-gbt", root / "model")
     shutil.copytree(EMBEDDED / "models/costhub/nvidia-h200-gbt", root / "broken-model")
     (root / "broken-model/config.json").write_text("{")
-    for name in ("empty", "used"):
+    for name in ("empty", "used", "search"):
         (root / name).mkdir()
+    for name in ("workload", "tuning_record"):
+        (root / f"search/database_{name}.json").touch()
     (root / "used/notes.txt").write_text("mine\n")
     (root / "file.txt").write_text("mine\n")
     (root / "broken.json").write_text("{")
@@ -76,6 +78,8 @@ MISTAKES = (
         ("tune resnet18.c7 --out t --method foo", "fine-tune"),
         ("tune resnet18.c7 --out t --method fine-tun", "fine-tune"),
         ("tune resnet18.c7 --out t --strategy anealing", "annealing"),
+        ("tune resnet18.c7 --out t --stop gains", "gain"),
+        ("tune resnet18 --out t --layout nchw", "blocked"),
         ("tune resnet18.c7 --out t --select best", "ranked"),
         ("tune resnet18.c7 --out t --trials-per-workload 0", "at least 1"),
         ("tune resnet18.c7 --out t --trials many", "--trials"),
@@ -86,6 +90,27 @@ MISTAKES = (
         ("tune resnet18.c7 --out t --tracker here --key pi4", "HOST:PORT"),
         ("tune resnet18.c7 --out t --tracker 127.0.0.1:9 --key pi4", "127.0.0.1:9", 1),
         ("tune resnet18.c7 --out file.txt", "file.txt"),
+    ),
+    *_of(
+        "compile",
+        ("compile", "what to compile"),
+        ("compile resnet18.c7", "--out"),
+        ("compile resnet18.c77 --out c", "resnet18.c7"),
+        ("compile resnet81 --out c", "resnet18"),
+        ("compile nofile.pt2 --out c", "nofile.pt2"),
+        ("compile text.pt2 --out c", "text.pt2"),
+        ("compile broken.json --out c", "broken.json"),
+        ("compile resnet18.c7 --device amd-epyc-zen9 --out c", "amd-epyc-zen9"),
+        ("compile resnet18.c7 --device nvidia-h200 --out c", "nvidia-h200"),
+        ("compile resnet18.c7 --device {} --out c", "num-cores"),
+        ("compile resnet18.c7 --model nvidia-h200 --out c", "cuda"),
+        ("compile resnet18.c7 --model nope --out c", "nope"),
+        ("compile resnet18.c7 --source guess --out c", "measured"),
+        ("compile resnet18.c7 --pool 0 --out c", "--pool"),
+        ("compile resnet18.c7 --without resnet18.c77 --out c", "resnet18.c7"),
+        ("compile resnet18.c7 --data nope --out c", "nope"),
+        ("compile resnet18.c7 --layout nchw --out c", "blocked"),
+        ("compile resnet18.c7 --out search", "search"),
     ),
     *_of(
         "probe",
@@ -113,12 +138,14 @@ MISTAKES = (
         ("collect --suite resnet18 --out d --shares model=1 --model nope", "nope"),
         ("collect --suite resnet18 --out d --shares model=1 --model nvidia-h200", "cuda"),
         ("collect --suite resnet18 --out d --space nope", "nope"),
+        ("collect --suite resnet18 --out d --space blokced", "blocked"),
+        ("collect --suite resnet18 --out d --stop gains", "gain"),
         ("collect --suite resnet18 --out used", "used"),
         ("collect --suite resnet18 --out d --device nope", "nope"),
         ("collect --suite resnet18 --out d --tracker 127.0.0.1:9190", "--key"),
     ),
     *_of(
-        "devices, pull",
+        "devices, pull, lock",
         ("devices nvidia-h20", "nvidia-h200"),
         ("pull", "NAME"),
         ("pull nvidia-h20", "nvidia-h200"),
@@ -128,6 +155,14 @@ MISTAKES = (
         ("pull ./nowhere", "nowhere"),
         ("pull data", "data"),
         ("pull hf-hub:nvidia-h200", "ORG/NAME"),
+        ("pull nvidia-h200 --locked", "costhub.lock"),
+        ("lock", "costhub.lock"),
+        ("lock nvidia-h20", "nvidia-h200"),
+        ("lock nvidia-h200 --data nvidia-h20", "nvidia-h200"),
+        ("lock nvidia-h200 --file broken.json", "broken.json"),
+        ("lock nvidia-h200 --file empty", "empty"),
+        ("lock --check", "costhub.lock"),
+        ("lock --check --file list.json", "list.json"),
     ),
     *_of(
         "check, stats, split, export",
@@ -161,6 +196,28 @@ MISTAKES = (
         ("import ansor empty --device nvidia-a100 --out d", "empty"),
         ("import ansor file.txt --device my-gpu --out d", "--target"),
         ("import ansor file.txt --device nvidia-a100 --out d", "name that costhub knows"),
+    ),
+    *_of(
+        "doctor, merge",
+        ("doctor", "FOLDER"),
+        ("doctor nope", "nope"),
+        ("doctor empty", "empty"),
+        ("doctor file.txt", "file.txt"),
+        ("doctor data", "data"),
+        ("doctor empty --best 2", "--run"),
+        ("doctor empty --best 0 --run", "--best"),
+        ("doctor empty --no-failures", "--fix"),
+        ("doctor empty --fast-math", "--network"),
+        ("doctor search --network resnet81", "resnet18"),
+        ("doctor search --network nofile.pt2", "nofile.pt2"),
+        ("doctor search --fix used", "used"),
+        ("doctor search --fix search", "search"),
+        ("doctor search --workers 0", "--workers"),
+        ("merge", "FOLDER"),
+        ("merge search", "--out"),
+        ("merge nope --out m", "nope"),
+        ("merge empty --out m", "empty"),
+        ("merge search --out used", "used"),
     ),
     *_of(
         "train",

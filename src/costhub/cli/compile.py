@@ -34,9 +34,19 @@ Example:
 """
 
 
+def _named(context: click.Context, parameter: click.Parameter, workloads: tuple[str, ...]) -> tuple[str, ...]:
+    """The workloads; refuses a command that names none, before it is asked for its other options."""
+    if workloads or context.resilient_parsing:
+        return workloads
+    raise click.UsageError(
+        "This does not say what to compile: name a network, a kernel or a file, as in "
+        "`costhub compile resnet50 --out compiled/`."
+    )
+
+
 @click.command("compile", cls=ListingCommand, epilog=EXAMPLE)
 @list_option
-@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", required=True)
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", is_eager=True, callback=_named)
 @click.option(
     "--device",
     default="auto",

@@ -32,7 +32,13 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 class LockError(CosthubError):
-    """A lock file cannot be used, or what it pins has moved or changed."""
+    """What a lock file pins has moved or changed."""
+
+
+class LockFileError(LockError):
+    """A lock file is missing or damaged, does not hold a name, or was asked to pin what it cannot."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ def pin_model(name: str) -> Pin:
     """Pins the model that a name stands for now.
 
     Raises:
-        LockError: The name is a folder, which exists on this machine only.
+        LockFileError: The name is a folder, which exists on this machine only.
         CosthubError: There is no such model.
 
     Example:
@@ -70,7 +76,7 @@ def pin_model(name: str) -> Pin:
     """
     found = find_model(name)
     if not found.entry.is_published:
-        raise LockError(
+        raise LockFileError(
             f"{name} is a folder, which other machines do not have. Lock a model of a hub, or publish this one "
             "with `costhub publish`."
         )
@@ -81,7 +87,7 @@ def pin_dataset(name: str) -> Pin:
     """Pins the dataset that a name stands for now.
 
     Raises:
-        LockError: The name is a folder, which exists on this machine only.
+        LockFileError: The name is a folder, which exists on this machine only.
         CosthubError: No hub on this machine has such a dataset.
 
     Example:
@@ -90,7 +96,7 @@ def pin_dataset(name: str) -> Pin:
     """
     place = find_data(name)
     if place.dataset is None:
-        raise LockError(
+        raise LockFileError(
             f"{name} is a folder, which other machines do not have. Lock a dataset of a hub, or publish this one "
             "with `costhub publish`."
         )
@@ -111,7 +117,7 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
         All pins of the file, by kind and name.
 
     Raises:
-        LockError: The file is none, a name stands for a folder, or there is nothing to lock.
+        LockFileError: The file is not a lock file, a name stands for a folder, or there is nothing to lock.
         CosthubError: There is no such model or dataset. The lock file is left unchanged.
 
     Example:
@@ -126,7 +132,7 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
     if not names:
         names, kept = [(pin.kind, pin.name) for pin in kept], ()
     if not names:
-        raise LockError(f"There is nothing to lock: {path} does not exist. Name models, or datasets with --data.")
+        raise LockFileError(f"There is nothing to lock: {path} does not exist. Name models, or datasets with --data.")
     pins = {(pin.kind, pin.name): pin for pin in kept}
     pins |= {(kind, name): pin_model(name) if kind == "model" else pin_dataset(name) for kind, name in names}
     ordered = tuple(pins[key] for key in sorted(pins))
@@ -139,29 +145,33 @@ def read_lock(path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
     """The pins of a lock file.
 
     Raises:
-        LockError: It is missing, or is not a lock file that this costhub reads.
+        LockFileError: It is missing, or is not a lock file that this costhub reads.
     """
     path = Path(path)
     if not path.exists():
-        raise LockError(f"There is no {path}. `costhub lock NAME` writes one.")
+        raise LockFileError(f"There is no {path}. `costhub lock NAME` writes one.")
     try:
-        content = json.loads(read_regular(path, limit=MAX_LOCK_BYTES, error=LockError))
-        refuse_newer(content, newest=LOCK_VERSION, what=path, error=LockError)
-        return tuple(_pin(entry) for entry in content["pins"])
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise LockError(
-            f"{path} is not a lock file of costhub ({error}). Write it again with `costhub lock`."
+        content = json.loads(read_regular(path, limit=MAX_LOCK_BYTES, error=LockFileError))
+        entries = content.get("pins") if isinstance(content, dict) else None
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise ValueError("it should be an object with a list of pins")
+        refuse_newer(content, newest=LOCK_VERSION, what=path, error=LockFileError)
+        return tuple(_pin(entry) for entry in entries)
+    except (ValueError, RecursionError) as error:
+        raise LockFileError(
+            f"{path} is not a lock file of costhub: {error}. Remove it and write a new one with `costhub lock`."
         ) from error
 
 
 def _pin(entry: Mapping[str, Any]) -> Pin:
-    kind, name, resolved, sha256 = (entry[key] for key in ("kind", "name", "resolved", "sha256"))
-    commit = entry.get("commit")
-    if kind not in ("model", "dataset") or not all(isinstance(text, str) and text for text in (name, resolved, sha256)):
+    kind, commit = entry.get("kind"), entry.get("commit")
+    texts = [text for key in ("name", "resolved", "sha256") if isinstance(text := entry.get(key), str) and text]
+    if kind not in ("model", "dataset") or len(texts) < 3:
         raise ValueError("a pin needs kind, name, resolved and sha256")
+    name, resolved, sha256 = texts
     if not _SHA256.fullmatch(sha256):
         raise ValueError("a sha256 is not one")
-    if commit is not None and not _COMMIT.fullmatch(commit):
+    if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
         raise ValueError("a commit is not one")
     return Pin(kind, name, resolved, sha256, commit)
 
@@ -172,7 +182,7 @@ def check_lock(path: str | Path = LOCK_FILE) -> list[str]:
     Every byte of a model and of the shards of a dataset is hashed.
 
     Raises:
-        LockError: There is no lock file.
+        LockFileError: There is no lock file.
 
     Example:
         >>> import tempfile
@@ -213,7 +223,8 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
         path: The lock file.
 
     Raises:
-        LockError: The file lacks the name, no hub has the locked version any more, or its hash differs.
+        LockFileError: There is no lock file, or it lacks the name.
+        LockError: No hub has the locked version any more, or its hash differs.
 
     Example:
         >>> import tempfile
@@ -224,7 +235,7 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
     """
     pins = {pin.name: pin for pin in read_lock(path) if pin.kind == "model"}
     if name not in pins:
-        raise LockError(f"{path} does not lock the model {name}. Add it with `costhub lock {name}`.")
+        raise LockFileError(f"{path} does not lock the model {name}. Add it with `costhub lock {name}`.")
     pin = pins[name]
     try:
         found = find_model(pin.address)

@@ -29,6 +29,24 @@ def test_signals_are_heeded_once_and_left_as_they_were() -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_that_tvm_turned_into_an_error_is_still_one(number: signal.Signals) -> None:
+    def interrupted_in_tvm() -> None:
+        with interruptible():
+            try:
+                signal.raise_signal(number)
+            except KeyboardInterrupt:
+                raise RuntimeError("KeyboardInterrupt") from None
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_in_tvm()
+
+
+def test_an_error_without_a_signal_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match="mine"), interruptible():
+        raise RuntimeError("mine")
+
+
 def test_a_terminal_that_closes_does_not_end_what_runs_under_nohup() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -22,19 +22,30 @@ def interruptible() -> Iterator[None]:
     Only the first signal counts: both often arrive twice, at the process and at its group, and must not
     interrupt the cleanup. Signals that were ignored before stay ignored: a shell ignores ^C for commands in
     the background, and `nohup` ignores the closing of the terminal.
+
+    Whatever leaves the block after a signal is an interruption: TVM carries a KeyboardInterrupt through its C++ as a
+    RuntimeError, which would look like a failure.
     """
+    came: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         for each in heeded:
-            signal.signal(each, signal.SIG_IGN)
+            if each != signal.SIGINT:  # who presses ^C again does not want to wait for the cleanup
+                signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.getsignal(number) for number in numbers}
     heeded = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
     try:
         for number in heeded:
             signal.signal(number, interrupt)
         yield
+    except Exception as error:
+        if came:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         for number in heeded:
             signal.signal(number, handlers[number])

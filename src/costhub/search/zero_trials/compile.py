@@ -24,6 +24,7 @@ from costhub.models.protocol import CostModel
 from costhub.search.database import FILES, SearchDatabase, SearchFolder
 from costhub.search.options import Job
 from costhub.search.strategies.strategy import measure_candidate
+from costhub.search.tvm_seam import uninterrupted
 from costhub.search.zero_trials.known import KnownSchedules
 from costhub.search.zero_trials.plan import ZeroTrialPlan
 from costhub.search.zero_trials.ranking import RankedProgram, Ranking, rank_programs
@@ -131,7 +132,10 @@ def compile_kernels(
             runner = held.enter_context(Runner(target.target, threads=target.threads, timeout_s=RUN_TIMEOUT_S))
             runner.launch()
         # What is ranked first is built while the next workload is ranked.
-        begun = [_Kernel.begin(job, model, target, known, plan, builder) for job in jobs]
+        begun: list[_Kernel] = []
+        for job in jobs:
+            with uninterrupted():
+                begun.append(_Kernel.begin(job, model, target, known, plan, builder))
         for kernel in begun:
             chosen, found = kernel.first_right(builder, runner)
             if chosen is not None:
