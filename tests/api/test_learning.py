@@ -45,6 +45,15 @@ def test_an_architecture_that_scores_by_the_device_finds_its_row(make_programs: 
     assert set(model.devices) == {"amd-epyc-zen5-2c"}
 
 
+def test_what_is_no_cost_model_is_not_adapted_and_no_other_model_takes_its_place(data: Path) -> None:
+    class Scores:
+        def predict(self, rows: object, counts: object) -> object:
+            return counts
+
+    with pytest.raises(ArgumentError, match="class Scores cannot be used as a model"):
+        adapt(Scores(), data, trials=16, progress=False)
+
+
 def test_a_model_is_adapted_by_name(data: Path, tmp_path: Path) -> None:
     source = train_model(data, tmp_path)
 

@@ -11,8 +11,9 @@ import pytest
 from costhub.api.models import ChosenModel, ModelChoice, load_model, pull
 from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
-from costhub.errors import ModelError, UnknownNameError
+from costhub.errors import ArgumentError, ModelError, UnknownNameError
 from costhub.models.architectures import new_model
+from costhub.models.trees.gbt import Gbt
 
 
 def test_the_model_of_another_kind_of_device_is_refused_unless_it_is_allowed() -> None:
@@ -88,6 +89,22 @@ def test_a_choice_refuses_a_name_at_once_and_keeps_a_model_of_ones_own() -> None
 
     assert (chosen.model, chosen.name, chosen.reason) == (own, "a gbt model of your own", "")
     assert str(own) == "gbt model on tiles@1"
+
+
+class Scores:
+    """What `costhub.evaluate` takes, and a search does not."""
+
+    def predict(self, rows: Any, counts: Any) -> Any:
+        return -counts
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [(Scores(), "^An object of the class Scores cannot be .*CostModel"), (Gbt, "^The class Gbt "), (None, "NoneType")],
+)
+def test_a_choice_refuses_what_is_no_cost_model_at_once(model: Any, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        ModelChoice(model)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,16 @@ def test_a_module_is_tuned_with_a_model_of_ones_own(tmp_path: Path) -> None:
     assert (found.database / "database_tuning_record.json").is_file()
 
 
+def test_the_report_leaves_a_model_without_a_name_to_the_caller(tmp_path: Path) -> None:
+    model = load_model("nvidia-h200", arch="mlp")
+    model.name = ""
+
+    found = tune("matmul.128x128x128", tmp_path, trials=2, model=model, options=TuneOptions(strategy="random"))
+
+    assert found.summary["model"] == "a mlp model of your own"
+    assert found.summary["command"].endswith(", trials=2, model=model, seed=0)")
+
+
 @pytest.mark.slow
 def test_an_exported_network_becomes_a_function_of_torch_tensors(tmp_path: Path) -> None:
     import torch

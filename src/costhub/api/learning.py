@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from costhub.api.measuring import check_limits
-from costhub.api.models import read_model
+from costhub.api.models import own_model, read_model
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
-from costhub.hub.catalogue.find import AUTO, find_model, is_of_kind, models_of_kind
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model, is_of_kind, models_of_kind
 from costhub.hub.data import find_data
 from costhub.models.architectures import ARCHITECTURES
 from costhub.models.protocol import CostModel
@@ -126,6 +126,7 @@ def adapt(
         UnknownNameError: There is no such method, model, dataset or device.
         DataError: There are no such data, or no workload among the trials has two programs of different latency.
         ModelError: The source cannot read the programs.
+        ArgumentError: The source is neither a name nor a `CostModel`, or there are too few trials.
 
     Example:
         >>> found = adapt("nvidia-a100", "measurements", trials=256)  # doctest: +SKIP
@@ -135,12 +136,12 @@ def adapt(
     from costhub.transfer.adapt import adapt as carry_over
 
     check_limits(trials, least=2)
-    named = find_model(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != AUTO else None
+    given = _given(source)
     target = _target(programs, device)
-    if isinstance(source, CostModel):
-        model, is_alike = target.bound(source), None
-    elif named is not None:
-        model, is_alike = target.bound(read_model(named)), is_of_kind(named.entry, target.row)
+    if isinstance(given, CostModel):
+        model, is_alike = target.bound(given), None
+    elif given is not None:
+        model, is_alike = target.bound(read_model(given)), is_of_kind(given.entry, target.row)
     else:
         model, is_alike = _best_source(target, seed), True
     return carry_over(
@@ -152,6 +153,13 @@ def adapt(
         on_batch=on_batch,
         progress=progress,
     )
+
+
+def _given(source: Where | CostModel) -> CostModel | ResolvedModel | None:
+    """A model of the caller's own, or what a name stands for; None for `auto`."""
+    if not isinstance(source, str | os.PathLike):
+        return own_model(source)
+    return None if source == AUTO else find_model(os.fspath(source))
 
 
 @dataclass(frozen=True)

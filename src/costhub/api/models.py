@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.errors import CosthubError
+from costhub.errors import ArgumentError, CosthubError
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, check_kind, choose_model, find_model, kinds_of
 from costhub.hub.catalogue.names import resolve_name
 from costhub.hub.pull import pull_resolved, verified_folder
@@ -117,7 +117,7 @@ class ModelChoice:
         allow_other_kind: Whether to take a model of GPUs for a CPU, or the reverse.
 
     Raises:
-        CosthubError: There is no such model.
+        CosthubError: There is no such model, or one of your own is no `CostModel`.
     """
 
     def __init__(
@@ -127,9 +127,14 @@ class ModelChoice:
         self._found: ResolvedModel | None = None
         self._arch, self._allow_other_kind = arch, allow_other_kind
         if not isinstance(model, str | os.PathLike):
-            self._own = model
+            self._own = own_model(model)
         elif os.fspath(model) != AUTO:
             self._found = find_model(os.fspath(model), arch=arch)
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it is a model of the caller's own, which no text can name."""
+        return self._own is not None and not self._own.name
 
     def check_local_kind(self, name: str) -> None:
         """Refuses a named model of GPUs for a CPU of this machine, and the reverse, before TVM is loaded.
@@ -158,6 +163,26 @@ class ModelChoice:
         found = self._found or choose_model(AUTO, row, arch=self._arch)
         check_kind(found.entry, row["kind"], device=row["device_id"], allow=self._allow_other_kind)
         return ChosenModel(_loaded(found, row), found.entry.name, found.reason, found.entry.devices)
+
+
+def own_model(model: object) -> CostModel:
+    """A model that the caller made, if it can do more than score programs.
+
+    Raises:
+        ArgumentError: It is no `CostModel`.
+    """
+    from costhub.models.protocol import CostModel
+
+    if isinstance(model, CostModel):
+        return model
+    what = (
+        f"The class {model.__name__}" if isinstance(model, type) else f"An object of the class {type(model).__name__}"
+    )
+    raise ArgumentError(
+        f"{what} cannot be used as a model here. Give the name of a model, or an object whose class derives from "
+        "costhub.models.protocol.CostModel; docs/testing.md shows a complete one. An object that has only `predict` "
+        "can be evaluated, with costhub.evaluate."
+    )
 
 
 def _named_device(name: str, entry: ModelEntry) -> str:

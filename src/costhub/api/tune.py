@@ -120,7 +120,7 @@ def tune(
         trials: The most programs to measure per workload, on average; workloads likely to improve get more. The search
             ends sooner where another batch of programs promises too little; ``TuneOptions(stop="never")`` spends all.
         model: `auto` for the best model for this machine (one of its own device, or else any-cpu or any-gpu); a name,
-            address or folder as for `costhub.load_model`; or a model of your own.
+            address or folder as for `costhub.load_model`; or a `CostModel` of your own.
         device: `auto` for this machine's CPU, `cuda`, another device of this machine, `BoardsAt`, or a measurer
             of `costhub.collector.measurer`.
         options: How the search proceeds.
@@ -239,7 +239,8 @@ class _Search:
     def _about(self, model: ChosenModel) -> dict[str, str]:
         """What the report says of the search besides its results."""
         what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
-        how = f"trials={self.trials}, model={model.name!r}, seed={self.seed}"
+        given = "model" if self.chosen.is_unnamed else repr(model.name)  # of an unnamed one, only the caller has it
+        how = f"trials={self.trials}, model={given}, seed={self.seed}"
         return {
             "model": model.name,
             "model_reason": model.reason,
