@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import platform
 from pathlib import Path
 
 import pytest
 
 import costhub.tvm
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.intrinsics import load_intrinsics
@@ -111,6 +113,17 @@ def test_the_model_is_said(caplog: pytest.LogCaptureFixture) -> None:
         costhub.tvm.CostModel("amd-epyc-zen5-1c")
 
     assert "Model costhub/" in caplog.text
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="an instruction set of x86")
+def test_the_model_gets_the_figures_of_the_part_of_this_machine_that_the_target_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO", "costhub"):
+        arguments = costhub.tvm.tune_kwargs("auto", target=local_target(isa="sse4.2", threads=1))
+
+    assert f"for {identify(isa='sse4.2', threads=1)['device_id']}." in caplog.text
+    assert arguments["runner"].measurer.devices[0].target["mcpu"] == "x86-64-v2"
 
 
 def test_an_unknown_model_or_method_is_refused_with_close_names() -> None:

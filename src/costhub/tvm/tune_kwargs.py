@@ -80,7 +80,8 @@ def tune_kwargs(
 
     Args:
         model: As for `CostModel`.
-        target: The ``tvm.target.Target`` to tune for, or anything that its constructor takes.
+        target: The ``tvm.target.Target`` to tune for, or anything that its constructor takes. That of a device of
+            this machine, such as its CPU limited to AVX2 or to one thread, makes it the device.
         method: As for `CostModel`.
         tracker: ``HOST:PORT`` of a TVM RPC tracker whose boards measure; by default this machine does.
         key: The key under which the boards are registered at the tracker.
@@ -125,7 +126,7 @@ def tune_kwargs(
 def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractContextManager[Measurer]:
     """Builds for a target and measures on boards, or on this machine."""
     from costhub.collector.device.identity import identify
-    from costhub.collector.device.local import LocalDevice
+    from costhub.collector.device.local import LocalDevice, find_by_target
     from costhub.collector.measurer import board_measurer, local_measurer
 
     as_dict = json.loads(target)
@@ -145,7 +146,8 @@ def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractCont
             f"Programs for {kind} cannot be measured on this machine, only those for its CPU (llvm) and for "
             "a CUDA GPU. Give the tracker and key of boards of this kind."
         )
-    return local_measurer([LocalDevice(identify("cpu" if kind == "llvm" else kind), as_dict, None)])
+    device = find_by_target(as_dict) if kind == "llvm" else None
+    return local_measurer([device or LocalDevice(identify("cpu" if kind == "llvm" else kind), as_dict, None)])
 
 
 def _target(target: Any) -> Any:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from costhub.collector.device.identity import identify
-from costhub.collector.device.local import find_local, local_kind, local_limits, local_names, local_target
+from costhub.collector.device.local import (
+    find_by_target,
+    find_local,
+    local_kind,
+    local_limits,
+    local_names,
+    local_target,
+)
 from costhub.dataset.schema import table_from_rows
 from costhub.errors import DeviceError
 
@@ -74,3 +83,20 @@ def test_a_device_has_a_kind_and_limits_before_tvm_is_loaded() -> None:
     assert local_limits(whole) == ("cpu", None, None)
     assert local_limits(one) == ("cpu", "sse4.2", 1 if whole["cores"] > 1 else None)
     assert local_limits({"device_id": "nvidia-x9", "kind": "cuda"}) == ("cuda", None, None)
+
+
+def test_a_target_names_the_part_of_this_machine_that_it_is_for() -> None:
+    import tvm
+
+    for name, (isa, threads) in local_names().items():
+        target = local_target(isa=isa, threads=threads)
+        found = find_by_target(json.loads(str(tvm.target.Target(target))))
+
+        assert found is not None
+        assert local_target(isa=found.isa, threads=found.threads) == target
+        assert found.device_id == name or find_local([name])[0].target == target
+
+
+def test_a_target_of_no_device_here_has_none() -> None:
+    assert find_by_target({**local_target(), "mcpu": "cortex-a72"}) is None
+    assert find_by_target({**local_target(), "num-cores": 1024}) is None

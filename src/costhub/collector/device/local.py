@@ -1,4 +1,4 @@
-"""Provides find_local, local_kind and local_target: the devices that this machine offers, and their TVM targets."""
+"""Provides find_local, find_by_target, local_kind and local_target: this machine's devices and their TVM targets."""
 
 from __future__ import annotations
 
@@ -80,6 +80,31 @@ def find_local(names: Sequence[str]) -> list[LocalDevice]:
             "after the other. Devices that differ in their number of threads alone can share a collection."
         )
     return devices
+
+
+def find_by_target(target: Mapping[str, Any]) -> LocalDevice | None:
+    """The device of this machine's CPU that programs for a target are for; None if no device has that target.
+
+    A device is its instructions and its number of threads, so only ``mcpu``, ``mattr`` and ``num-cores`` count.
+
+    Args:
+        target: TVM's dictionary, with ``num-cores``. The device keeps it.
+
+    Example:
+        >>> found = find_by_target(local_target())
+        >>> found is not None and found.device_id == identify()["device_id"]
+        True
+    """
+    for isa, threads in sorted(local_names().values(), key=lambda limits: limits[0] is not None):
+        own = local_target(isa=isa, threads=threads)
+        if all(_plain(own.get(key)) == _plain(target.get(key)) for key in ("mcpu", "mattr", "num-cores")):
+            return LocalDevice(identify(isa=isa, threads=threads), dict(target), isa)
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A field of a target; TVM leaves out what is empty."""
+    return sorted(map(str, value)) if isinstance(value, list | tuple) else value or None
 
 
 def local_names() -> dict[str, tuple[str | None, int]]:
