@@ -137,6 +137,11 @@ class Journal:
         os.fsync(self._descriptor)
         self.rows = []
 
+    def remove(self) -> None:
+        """Removes the file once it is empty: other readers of Parquet take every file of a folder for a shard."""
+        if not self.rows:
+            self._path.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Closes the file."""
         os.close(self._descriptor)

@@ -132,9 +132,10 @@ class MeasurementWriter:
         return frozenset(self._keys)
 
     def close(self) -> None:
-        """Compacts the journal and releases the lock."""
+        """Compacts the journal, removes it and releases the lock."""
         with self._held:
             self.compact()
+            self._journal.remove()
             if len(shard_paths(self._folder)) >= MERGE_SHARDS:
                 merge_small(self._folder)
 
