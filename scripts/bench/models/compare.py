@@ -13,8 +13,9 @@ import click
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.cli.shared.figures import METRICS
 from costhub.dataset.folder import DataFolder
-from costhub.errors import DataError
+from costhub.errors import DataError, UnknownNameError
 from costhub.hub.data import find_data
+from costhub.names import close_names
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SplitPart, own_copy
 from scripts.bench.common.rows import RowFile
@@ -55,16 +56,36 @@ def sources_of(
     return [DeviceData(folder, device, also, each) for folder, device in found if not devices or device in devices]
 
 
+def entries_of(grid: str, only: str) -> list[GridEntry]:
+    """The lines of a grid whose labels fit a pattern.
+
+    Raises:
+        UnknownNameError: None does.
+    """
+    labels = [entry.label for entry in GRIDS[grid]]
+    found = [entry for entry in GRIDS[grid] if fnmatch.fnmatch(entry.label, only)]
+    if not found:
+        plain = only.strip("*/")
+        raise UnknownNameError(
+            f"line of the grid {grid}",
+            only,
+            close_names(plain, labels),
+            "scripts/bench/models/grid.py",
+            labels,
+            advice="An objective or a variant that a line has not is left out, with its slash.",
+        )
+    return found
+
+
 def plan(
-    sources: list[DeviceData], entries: list[GridEntry], splits: tuple[str, ...], seeds: int, only: str
+    sources: list[DeviceData], entries: list[GridEntry], splits: tuple[str, ...], seeds: int
 ) -> Iterator[tuple[DeviceData, SplitPart, GridEntry, int]]:
     """Everything to do; the rows of one feature spec come together, since loading takes long."""
-    chosen = [entry for entry in entries if fnmatch.fnmatch(entry.label, only)]
     for source in sources:
-        for kind in dict.fromkeys(entry.rows for entry in chosen):
+        for kind in dict.fromkeys(entry.rows for entry in entries):
             for seed in range(seeds):
                 for part in source.parts(splits or source.default_splits(), seed):
-                    for entry in chosen:
+                    for entry in entries:
                         possible = entry.variant != TWO_PASSES or source.median_gap() is not None
                         if entry.rows == kind and possible:
                             yield source, part, entry, seed
@@ -140,7 +161,7 @@ def main(
         grid, seeds, sources = "quick", 1, sources[:1]
         splits = splits or tuple(sources[0].default_splits()[:1])
     kept = RowFile(rows_path, KEY)
-    tasks = plan(sources, GRIDS[grid], splits, seeds, only)
+    tasks = plan(sources, entries_of(grid, only), splits, seeds)
     work(tasks, kept, budget_s=budget_s, valid_share=valid_share)
     table = summaries(kept.all)
     click.echo(plain_table(sorted(table, key=lambda row: -row["top_1"]), COLUMNS))

@@ -10,7 +10,7 @@ from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError
 from scripts.bench.__main__ import commands
 from scripts.bench.common.data import DATASETS
-from scripts.bench.models.compare import sources_of
+from scripts.bench.models.compare import entries_of, sources_of
 from scripts.bench.models.grid import RANDOM, GridEntry
 from scripts.bench.models.runs import key_of, run
 
@@ -59,6 +59,19 @@ def test_a_wrong_name_is_a_sentence(wrong: tuple[str, ...]) -> None:
     assert done.exit_code == 1
     assert done.output.startswith("Error: ")
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("only", ["gbt/log/tiles@1/", "gbt/log/tiles@1/*", "gbt/log/tile"])
+def test_a_pattern_that_fits_no_model_is_refused_with_those_near_it(only: str) -> None:
+    done = CliRunner().invoke(commands, ["models", "--data", "nvidia-h200", "--only", only])
+
+    assert done.exit_code == 1
+    assert "Did you mean gbt/log/tiles@1" in done.output
+
+
+def test_a_pattern_chooses_lines_of_the_grid() -> None:
+    assert [entry.label for entry in entries_of("comparison", "gbt/log/tiles@1")] == ["gbt/log/tiles@1"]
+    assert {entry.model for entry in entries_of("comparison", "TVM*")} == {"TVM recipe"}
 
 
 def test_a_capped_comparison_learns_from_some_programs_and_tests_on_all() -> None:
