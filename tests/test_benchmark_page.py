@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,10 +42,11 @@ def test_the_script_prints_the_figures_of_its_task_and_writes_a_line_of_them(tmp
     figures = dict(re.findall(r"^(\w+) +(0\.\d+) ±0\.\d+$", said, re.MULTILINE))
     assert list(figures)[:3] == ["top_1", "top_5", "pairwise"]
     assert float(figures["top_1"]) > 0.6  # random order has 0.35
-    (line,) = (tmp_path / "mine.jsonl").read_text(encoding="utf-8").splitlines()
-    (summary,) = summaries([json.loads(line)])
+    lines = [json.loads(line) for line in (tmp_path / "mine.jsonl").read_text(encoding="utf-8").splitlines()]
+    (summary,) = summaries(lines)
     assert (summary["model"], summary["split"], summary["workloads"]) == ("my model", "workload-40-seed0", 40)
-    assert f"{summary['top_1']:.3f}" == figures["top_1"]
+    assert (summary["seeds"], summary["spec"]) == (3, "tiles@1")
+    assert f"{lines[0]['top_1']:.3f}" == figures["top_1"]
     # The command says the same of the same model, and the table begins with a mean over seeds near it.
     [mean] = re.findall(r"^mean of 40 .*$", run(str(COSTHUB), *shlex.split(COMMAND)), re.MULTILINE)
     assert mean.split()[-4:-1] == [figures[name] for name in ("top_1", "top_5", "pairwise")]
@@ -70,6 +73,37 @@ def test_the_script_writes_lines_that_the_tables_read() -> None:
     [summary] = summaries([row])
     assert (summary["model"], summary["seeds"], summary["workloads"]) == ("my model", 1, 1)
     assert set(about) <= set(re.findall(r"`(\w+)`", PAGE.partition("## Submit a result")[2]))
+
+
+def lines_of(device: str, split: str, **line: str) -> list[dict[str, Any]]:
+    """What the comparison calls `base`."""
+    rows = [json.loads(text) for text in (ROOT / "docs/results/models.jsonl").read_text().splitlines()]
+    chosen = {"device": device, "split": split, **line}
+    return [row for row in rows if chosen.items() <= row.items()]
+
+
+def test_each_row_of_the_table_is_chosen_by_the_keys_beside_it() -> None:
+    *_, keys = re.findall(r"^\| row \| (.*) \|$", PAGE, re.MULTILINE)
+    names = re.findall(r"`(\w+)`", keys)
+    _, _, table = PAGE.partition(f"| row | {keys} |")
+    choices = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.split("\n\n")[0].splitlines()[2:]]
+    [published] = re.findall(r"^\*\*CPU\*\*.*?(?=^\*\*Networks)", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(choices) == 7
+    for label, *cells in choices:
+        line = dict(zip(names, (cell.strip("`") for cell in cells), strict=True))
+
+        base = lines_of("amd-epyc-zen5-2c", "workload-40-seed0", **line, also="")
+
+        assert sorted(row["seed"] for row in base) == [0, 1, 2], label
+        (summary,) = summaries(base)
+        [row] = [row for row in published.splitlines() if row.startswith(f"| {label} | ")]
+        assert row.split(" | ")[2].strip("*").startswith(f"{summary['top_1']:.3f}"), label
+
+
+def test_the_baseline_of_the_script_is_one_model() -> None:
+    [line] = re.findall(r"^line = (\{.*\})$", COMPARISON, re.MULTILINE)
+
+    assert len(lines_of("amd-epyc-zen5-2c", "workload-40-seed0", **ast.literal_eval(line))) == 3
 
 
 def test_the_script_is_short() -> None:
