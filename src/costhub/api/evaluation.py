@@ -81,10 +81,10 @@ def evaluate(
     Example:
         >>> print(evaluate("nvidia-h200", "nvidia-h200", split="workload-12-seed0"))  # doctest: +SKIP
         623 programs of 12 workloads on nvidia-h200
-        top_1         0.920 ±0.039
+        top_1         0.968 ±0.016
         top_5         1.000 ±0.000
-        pairwise      0.898 ±0.009
-        spearman      0.927 ±0.013
+        pairwise      0.899 ±0.008
+        spearman      0.928 ±0.010
     """
     choice = resolve_model(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
     if isinstance(data, str | os.PathLike | DataAddress):
