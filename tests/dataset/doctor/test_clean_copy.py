@@ -36,7 +36,7 @@ def test_folders_of_one_target_become_one(search: Any, contents: Any, tmp_path: 
     report = write_clean_copy(examinations, tmp_path / "all")
 
     assert loaded(tmp_path / "all") == said(search.records)
-    assert (report.workloads, report.records, report.duplicates) == (2, 12, 3)
+    assert (report.workloads, report.records, report.duplicates, report.translated) == (2, 12, 3, 0)
     assert examine(tmp_path / "all").identity == examine(search.write(tmp_path / "whole")).identity
 
 
@@ -89,6 +89,15 @@ def test_a_copy_needs_a_good_record_and_replayed_schedules(search: Any, tmp_path
         write_clean_copy([examine(search.write(tmp_path / "empty"))], tmp_path / "clean")
 
     assert not (tmp_path / "clean").exists()
+
+
+def test_a_copy_without_failures_says_so_where_all_programs_failed(search: Any, tmp_path: Path) -> None:
+    search.records = search.records[:2]
+    for number in range(2):
+        search.change(number, run_secs=[1e10])
+
+    with pytest.raises(DataError, match=r"all 2 good records in .*db failed.* Without --no-failures they are kept"):
+        write_clean_copy([examine(search.write(tmp_path / "db"))], tmp_path / "clean", failures=False)
 
 
 def test_a_program_that_computes_something_else_stays_out(search: Any, tmp_path: Path) -> None:

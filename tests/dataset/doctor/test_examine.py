@@ -326,6 +326,8 @@ def test_a_folder_of_an_older_tvm_is_copied_in_the_form_of_today(
 
     assert dict(found.log.counts) == rules
     assert (report.records, report.rewritten) == (records, records)
+    assert report.translated == report.workloads
+    assert report.sentences()[-1].endswith("Import what was examined, not the copy.")
     assert loaded(tmp_path / "clean").total() == records
     assert {"DB03", "DB12"} & set(examine(tmp_path / "clean").log.counts) == set()
 

@@ -25,6 +25,8 @@ class CopyReport:
 
     folder: Path
     workloads: int = 0
+    translated: int = 0
+    """Workloads written in the form of TVM 0.27, which then say that TVM 0.27 wrote them."""
     records: int = 0
     """Those of programs that failed included."""
     rewritten: int = 0
@@ -51,7 +53,13 @@ class CopyReport:
         lines = [f"Wrote {counted(self.records, 'record')} of {counted(self.workloads, 'workload')} to {self.folder}."]
         if self.rewritten:
             lines.append(f"{counted(self.rewritten, 'record')} had to be rewritten in the form of TVM 0.27.")
-        return lines + [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
+        lines += [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
+        if self.translated:
+            lines.append(
+                f"{counted(self.translated, 'workload')} of an older TVM now say that TVM 0.27 wrote them: `costhub "
+                "import` would take it for the TVM that measured. Import what was examined, not the copy."
+            )
+        return lines
 
 
 def check_one_target(examinations: Sequence[Examination]) -> None:
@@ -98,14 +106,23 @@ def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, fa
                 if workload.examined.structural_hash not in places:
                     places[workload.examined.structural_hash] = len(places)
                     workloads.write(f"{workload.examined.line}\n")
+                    report.translated += not workload.examined.is_todays
         report.workloads = len(places)
         written: set[bytes] = set()
         for examination in examinations:
             _write_records(records, examination, places, written, report, failures=failures)
         if not report.records:
-            folders = " and ".join(str(examination.folder) for examination in examinations)
-            raise DataError(f"No record in {folders} is good, so that nothing was written.")
+            raise DataError(_nothing_to_write(report, " and ".join(str(each.folder) for each in examinations)))
     return report
+
+
+def _nothing_to_write(report: CopyReport, folders: str) -> str:
+    if report.failures and not report.wrong:
+        return (
+            f"The programs of all {report.failures:,} good records in {folders} failed, so that nothing was written. "
+            "Without --no-failures they are kept."
+        )
+    return f"No record in {folders} is good, so that nothing was written."
 
 
 def _write_records(
