@@ -9,12 +9,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
 from costhub.cli.main import run
+from costhub.collector.boards.boards import Boards
+from costhub.collector.boards.server import RunningServer
+from costhub.collector.device.identity import identify
+from costhub.dataset.schema import table_from_rows
+from costhub.files import CACHE_VARIABLE
+from costhub.hub.catalogue.devices import complete_device_row, keep_probed_figures
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -75,6 +82,52 @@ def test_a_board_is_served_listed_and_ended_by_ctrl_c(
         assert not any(child.is_running() for child in children)
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", its_port)) != 0
+
+
+def interrupted(_: RunningServer) -> None:
+    """Ends a server at once, as ^C does."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_the_search_gets_the_figures_that_were_probed_on_the_board(
+    start: Start, free_port: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "of-the-board"))
+    row = identify()
+    keep_probed_figures({**row, "peak_gflops": 12.5, "probed_at": "2026-11-25T12:00:00+00:00"})
+    figures = complete_device_row(row)
+    tracker_port = free_port()
+    said(start("tracker", "--port", str(tracker_port)))
+    said(start("serve", "--tracker", f"127.0.0.1:{tracker_port}", "--key", "pi4", "--port", str(free_port())))
+
+    with Boards("127.0.0.1", tracker_port, "pi4") as boards:
+        device = boards.identify().device
+
+    (stored,) = table_from_rows("devices", [device]).to_pylist()
+    assert stored["peak_gflops"] == figures["peak_gflops"] > 0
+    assert stored["probed_at"].isoformat() == figures["probed_at"]
+    assert (stored["aliases"], stored["target"]) == ([], None)
+
+
+def test_a_board_that_is_not_probed_says_so_as_it_begins_to_serve(
+    two_boards: tuple[str, str],
+    free_port: Callable[[], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)  # not in the index either
+    monkeypatch.setattr(RunningServer, "wait", interrupted)
+    serve = ["board", "serve", "--tracker", two_boards[0], "--key", "unprobed", "--port", str(free_port())]
+
+    assert run(serve) == 0
+    assert "is not probed" in (errors := capsys.readouterr().err)
+    assert "run `costhub probe` (25 s) on this board" in errors
+    keep_probed_figures({**identify(), "peak_gflops": 12.5})
+    assert run(serve) == 0
+    assert "is not probed" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["tracker"], ["serve", "--tracker", "127.0.0.1:9190", "--key", "k"]])

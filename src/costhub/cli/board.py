@@ -123,7 +123,7 @@ def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is
     from costhub.collector.boards.server import board_server
 
     _check_host(host, is_trusted)
-    server = board_server(tracker, key, host=host, port=port, device_kind=device_kind)
+    server = board_server(tracker, key, host=host, port=port, device_kind=device_kind, complete=_with_figures)
     with _until_interrupted(), server as running:
         device_id = running.identity["device"]["device_id"] if running.identity else None
         facts = {"device": device_id, "key": key, "host": host, "port": port}
@@ -160,6 +160,21 @@ def show(tracker: Tracker, as_json: bool) -> None:
         click.echo("\n".join(f"  {name}" for name in names))
     if not servers:
         click.echo("No board is registered. Run `costhub board serve` on a board to register it.")
+
+
+def _with_figures(row: dict[str, Any]) -> dict[str, Any]:
+    """The board's row with the figures that `costhub probe` found here; the machine that searches has no others."""
+    from costhub.hub.catalogue.devices import complete_device_row
+
+    known = complete_device_row(row)
+    if known.get("peak_gflops") is None:
+        kind = "" if row["kind"] == "cpu" else f" --kind {row['kind']}"
+        click.echo(
+            f"{row['device_id']} is not probed, so models that take the figures of a device get the average of others: "
+            f"run `costhub probe{kind}` (25 s) on this board, then serve again.",
+            err=True,
+        )
+    return {**known, **{name: row.get(name) for name in ("aliases", "target")}}
 
 
 def _check_host(host: str, is_trusted: bool) -> None:

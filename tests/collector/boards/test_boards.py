@@ -23,6 +23,7 @@ from costhub.collector.propose.sampler import Program
 from costhub.collector.run.drift_monitor import REPETITIONS
 from costhub.collector.run.evaluator import Evaluator
 from costhub.errors import DeviceError, MeasureError
+from costhub.isolation.child import Child
 
 KEY = "test"
 QUICK = Evaluator(repeat=2, min_repeat_ms=1)
@@ -148,6 +149,12 @@ def test_a_board_that_does_not_answer_is_passed_over_and_used_again(
     deadline = time.monotonic() + 60.0
     while boards.run(artifacts[0], programs[0].arguments).board not in names([server]):
         assert time.monotonic() < deadline, "the board that came back was not used"
+
+
+def test_a_board_that_was_probed_at_no_time_is_refused(boards: Boards, identity: dict[str, Any]) -> None:
+    said = json.dumps({**identity, "device": {**identity["device"], "probed_at": "teatime"}})
+    with pytest.raises(DeviceError, match=r"board vax:1 says that it was probed at 'teatime', which is not a time"):
+        boards.note(session_pool.BoardSession("vax:1", said, Child()))
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -246,7 +247,7 @@ class Boards:
         Raises:
             DeviceError: The other boards are of another kind.
         """
-        identity = None if session.identity is None else BoardIdentity(**json.loads(session.identity))
+        identity = None if session.identity is None else _read_identity(session.identity, session.board)
         with self._lock:
             for name, other in self._identities.items():
                 ours, theirs = (i.device["device_id"] if i else None for i in (identity, other))
@@ -271,6 +272,25 @@ class Boards:
                     except Exception as error:
                         raise MeasureError(f"The reference kernel cannot be built: {error}") from error
             return self._reference
+
+
+def _read_identity(text: str, board: str) -> BoardIdentity:
+    """What a board says of itself.
+
+    Raises:
+        DeviceError: It says when it was probed in a form that is no time.
+    """
+    identity = BoardIdentity(**json.loads(text))
+    probed_at = identity.device.get("probed_at")
+    if probed_at is not None:  # JSON has no times, the devices table has
+        try:
+            identity.device["probed_at"] = datetime.fromisoformat(probed_at)
+        except (TypeError, ValueError) as error:
+            raise DeviceError(
+                f"The board {board} says that it was probed at {probed_at!r:.99}, which is not a time in ISO 8601. "
+                "Run `costhub probe` on it and start it again."
+            ) from error
+    return identity
 
 
 def _ask(child: Child, time_it: Callable[[], SessionResult], timeout_s: float) -> SessionResult:

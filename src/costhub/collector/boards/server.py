@@ -10,7 +10,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,7 @@ def board_server(
     port: int = 9090,
     device_kind: str = "cpu",
     identity: dict[str, Any] | None = None,
+    complete: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Iterator[RunningServer]:
     """Serves this machine under `key` until the block is left.
 
@@ -83,13 +84,16 @@ def board_server(
         port: Port to listen on.
         device_kind: TVM's name of the device, ``cpu`` or ``cuda``.
         identity: What the board says of itself, `device` and `target`; detected by default.
+        complete: Adds what else is known here to the detected row of the device, such as its probed figures.
 
     Raises:
         DeviceError: This machine has no device of that kind.
         MeasureError: No tracker answers, or the port is not available.
     """
     tracker.servers()  # TVM's own server would wait for a tracker for a minute, then fall over
-    identity = identity or _identity(device_kind)
+    if identity is None:
+        identity = _identity(device_kind)
+        identity["device"] = complete(identity["device"])
     with ScratchFolder() as folder:
         board = ServedBoard(host, port, tracker, key, json.dumps(identity), str(folder.path))
         with _server_child() as child:
