@@ -86,6 +86,10 @@ def test_one_device_is_shown_with_all_its_facts(small_hub: Path, costhub: Any) -
     assert "none yet" in costhub("devices", "blit-gpu").out
 
 
+def test_a_device_without_a_model_says_which_one_it_gets(costhub: Any) -> None:
+    assert "none of its own; `auto` takes costhub/any-cpu-conditioned" in costhub("devices", "amd-epyc-zen4-1c").out
+
+
 def test_an_unknown_device_is_refused_with_the_close_ones(small_hub: Path, costhub: Any) -> None:
     done = costhub("devices", "acme-on")
 

@@ -79,6 +79,8 @@ def test_searches_on_this_machine_know_what_was_probed(costhub: Any, monkeypatch
 
     row = json.loads(output.out)
     assert "now use these figures" in output.err
+    is_part = identify()["cores"] > 1
+    assert (f"with `--device {row['device_id']}` now use" in output.err) == is_part
     assert complete_device_row(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
 
 

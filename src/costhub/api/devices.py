@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from costhub.cards.tables import TableColumn, plain_table
-from costhub.errors import CosthubError, UnknownNameError
+from costhub.errors import CosthubError, ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, complete_device_row, load_devices
+from costhub.hub.catalogue.find import choose_model
 from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
 from costhub.hub.catalogue.names import resolve_device
 
@@ -240,7 +241,15 @@ def _facts(row: Mapping[str, Any]) -> list[str]:
     for model in row["models"]:
         figure = "not evaluated" if model["top_1"] is None else f"top_1 {model['top_1']:.3f} on held-out workloads"
         lines.append(f"{'model':20} {model['name']} ({figure}; {model['origin']})")
-    return lines if row["models"] else [*lines, f"{'model':20} none yet"]
+    return lines if row["models"] else [*lines, f"{'model':20} {_stand_in(row)}"]
+
+
+def _stand_in(row: Mapping[str, Any]) -> str:
+    """What a device without a model of its own gets."""
+    try:
+        return f"none of its own; `auto` takes {choose_model('auto', row).entry.name}"
+    except ModelError:
+        return "none yet"
 
 
 def _fact(value: Any) -> str:

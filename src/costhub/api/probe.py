@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.devices import DeviceFacts
+from costhub.api.devices import DeviceFacts, this_machine
 from costhub.api.measuring import warn_if_busy
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.errors import CosthubError, MeasureError
@@ -138,6 +138,8 @@ def _keep(row: Mapping[str, Any]) -> None:
     from costhub.hub.catalogue.devices import find_device, keep_probed_figures
 
     users = "`costhub tune` and `costhub adapt` on this machine"
+    if row["device_id"] != this_machine():  # A part of it, or its GPU.
+        users = f"{users} with `--device {row['device_id']}`"
     try:
         keep_probed_figures(row)
     except (OSError, CosthubError) as error:  # The figures are still printed.
