@@ -37,6 +37,7 @@ def test_facts_have_units_and_gaps_are_left_out() -> None:
 
 def test_a_citation_leaves_out_what_is_missing() -> None:
     assert "year" not in bibtex_entry("a", title="A", author="B", year="soon")
+    assert "author" not in bibtex_entry("a", title="A", year="2026")
     full = bibtex_entry("a", title="A", author="B", year="2026", note="C")
     assert full.splitlines()[3:5] == ["  year = {2026},", "  note = {C},"]
 

@@ -152,6 +152,15 @@ def test_a_card_says_all_that_a_reader_asks_for() -> None:
     check_card_text(body, "README.md")
 
 
+def test_one_row_is_one_row_and_a_name_may_end_with_a_full_stop() -> None:
+    card = replace(CARD, ok=CARD.rows - 1, contributors=["Ada L."], warned_rows={"CH060": 1})
+    body = split(render(card))[1]
+
+    assert "- 1 row has no latency (0.0%)" in body
+    assert "- 1 row does not keep the rule CH060" in body
+    assert "Measured by Ada L.\n" in body
+
+
 def test_the_changes_come_newest_first() -> None:
     body = split(render(CARD))[1]
 

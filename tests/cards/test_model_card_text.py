@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,25 @@ def test_a_transfer_that_did_harm_says_so_and_shows_what_there_is(
     assert "the guard chose the local model" in text
     assert "Transfer by lottery made the model worse here." in text
     assert "![" not in text
+
+
+@pytest.mark.parametrize(
+    ("address", "author"),
+    [
+        ("costhub/nvidia-h200-mlp", "{the costhub contributors}"),
+        ("lab/my-trees", "lab"),
+        ("hf-hub:ada/my-trees", "ada"),
+        ("", None),
+    ],
+)
+def test_a_model_is_cited_as_that_of_its_owner(
+    config: dict[str, Any], evaluation: dict[str, Any], address: str, author: str | None
+) -> None:
+    card = from_results(config, evaluation, address=address)
+
+    cited = [line for line in model_card_body(card).splitlines() if line.startswith("  author")]
+    assert cited == ([f"  author = {{{author}}},"] if author else [])
+    assert "the costhub contributors" in model_card_body(replace(card, version=4))
 
 
 def test_a_device_without_a_descriptor_is_still_named(config: dict[str, Any], evaluation: dict[str, Any]) -> None:

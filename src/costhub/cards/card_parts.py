@@ -101,20 +101,20 @@ def _value(key: str, value: Any, grouped: bool) -> str:
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)
 
 
-def bibtex_entry(key: str, *, title: str, author: str, year: str, note: str = "") -> str:
+def bibtex_entry(key: str, *, title: str, author: str = "", year: str, note: str = "") -> str:
     """How to cite what a card describes, in BibTeX.
 
     Args:
         key: Of the entry, after `costhub_`.
         title: Of what is cited.
-        author: Names joined by `and`.
+        author: Names joined by `and`; left out if it is empty.
         year: Left out unless it is a number.
         note: Left out if it is empty.
     """
     lines = [
         f"@misc{{costhub_{key},",
         f"  title = {{{title}}},",
-        f"  author = {{{author}}},",
+        *([f"  author = {{{author}}},"] if author else []),
         *([f"  year = {{{year}}},"] if year.isdigit() else []),
         *([f"  note = {{{note}}},"] if note else []),
         "}",

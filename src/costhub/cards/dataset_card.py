@@ -16,7 +16,7 @@ from costhub.dataset.check.rules import RULES
 from costhub.dataset.readme import CONFIGS, EXAMPLE_QUERY, dataset_config, is_generated
 from costhub.dataset.schema import TABLES, document
 from costhub.errors import DataError
-from costhub.terminal_text import clean
+from costhub.terminal_text import clean, counted
 
 CARD_VERSION = 1
 """Raised by one whenever `parse` could no longer read the cards written before."""
@@ -353,7 +353,8 @@ def _content(card: DatasetCard) -> str:
         text += f", by TVM {', '.join(map(inline, card.tvm_versions))}"
     if card.contributors:
         text += f". Measured by {', '.join(map(inline, card.contributors))}"
-    parts = [f"{text}.", markdown_table(card.devices, _CONTENT)]
+    # The name of the last contributor may end with a full stop, as "Ada L." does.
+    parts = [f"{text.removesuffix('.')}.", markdown_table(card.devices, _CONTENT)]
     if operators:
         parts.append(
             markdown_table(operators, (TableColumn("operator", "operator"), number("workloads", "workloads", ",d")))
@@ -390,10 +391,12 @@ def _limits(card: DatasetCard) -> str:
         )
     failed = card.rows - card.ok
     if failed:
-        limits.append(f"{failed:,} rows have no latency ({failed / card.rows:.1%}); `status` says why.")
+        have = "has" if failed == 1 else "have"
+        limits.append(f"{counted(failed, 'row')} {have} no latency ({failed / card.rows:.1%}); `status` says why.")
     for rule, rows in card.warned_rows.items():
         asks = f" ({RULES[rule].title})" if rule in RULES else ""
-        limits.append(f"{rows:,} rows do not keep the rule {inline(rule)} of `costhub check`{asks}.")
+        do = "does" if rows == 1 else "do"
+        limits.append(f"{counted(rows, 'row')} {do} not keep the rule {inline(rule)} of `costhub check`{asks}.")
     few = [inline(str(row["device_id"])) for row in card.devices if row["ok"] < 1000]
     if few:
         limits.append(f"Fewer than 1,000 latencies: {', '.join(few)}.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from costhub.cards.adaptation import ADAPTED, PICTURES
 from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced
-from costhub.cards.model_facts import METRIC_MEANINGS, METRICS, ModelCard
+from costhub.cards.model_facts import METRIC_MEANINGS, METRICS, OWNED_VERSION, ModelCard
 from costhub.cards.model_plots import EVALUATION_CAPTION
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.terminal_text import counted
@@ -206,13 +206,19 @@ def _limits(card: ModelCard) -> str:
     return "\n".join(f"- {limit}" for limit in limits)
 
 
+def _author(card: ModelCard) -> str:
+    """Whose the model is, as far as its address in a hub says it; the models of the package are costhub's."""
+    owner = str(card.address).removeprefix("hf-hub:").partition("/")[0]
+    return "{the costhub contributors}" if card.version < OWNED_VERSION or owner == "costhub" else owner
+
+
 def citation_text(card: ModelCard) -> str:
     """How to cite the model."""
     return fenced(
         bibtex_entry(
             card.name.replace("-", "_"),
             title=f"{card.name}: a cost model for TVM MetaSchedule",
-            author="{the costhub contributors}",
+            author=_author(card),
             year=str(card.training.get("created", ""))[:4],
         )
     )

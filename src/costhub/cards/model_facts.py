@@ -11,9 +11,11 @@ from typing import Any
 CARD_VERSION = 5
 """Version 1 has neither options nor pictures, version 3 has clearer sentences, version 4 names the model's own
 address and leaves the figures of each workload to a file beside it, and version 5 names datasets and the base model to
-the Hugging Face hub. Each is read, and rendered as it was."""
+the Hugging Face hub, and cites the owner of the model. Each is read, and rendered as it was."""
 ADDRESSED_VERSION = 4
 """The first that has `ModelCard.address`."""
+OWNED_VERSION = 5
+"""The first that cites the owner of the address."""
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 METRIC_MEANINGS = {
     "top_1": "best latency of the workload / latency of the program ranked first; 1 is perfect",
