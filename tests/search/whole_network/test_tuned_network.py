@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -35,6 +36,30 @@ def test_tensors_of_torch_go_in_and_come_out(library: Path) -> None:
     torch.testing.assert_close(positive, x.detach().relu())
     torch.testing.assert_close(double, 2 * x.detach())
     assert (network.threads, repr(network)) == (1, f"TunedNetwork({str(library)!r}, threads=1)")
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, 8])
+def test_an_input_may_begin_anywhere_in_memory(library: Path, start: int) -> None:
+    numbers = torch.randn(64)
+    assert numbers.data_ptr() % 64 == 0
+    x = numbers[start : start + 32].reshape(4, 8)
+
+    _, double = load_network(library, threads=1)(x)
+
+    torch.testing.assert_close(double, 2 * x)
+
+
+def test_arrays_of_numpy_go_in(library: Path) -> None:
+    x = np.arange(40, dtype=np.float32)[1:33].reshape(8, 4).T
+
+    _, double = load_network(library, threads=1)(x)
+
+    np.testing.assert_array_equal(double.numpy(), 2 * x)
+
+
+def test_what_is_no_tensor_is_named(library: Path) -> None:
+    with pytest.raises(NetworkError, match=r"takes tensors of torch or arrays of NumPy, .*; this is a list\."):
+        load_network(library, threads=1)([[0.0] * 8] * 4)
 
 
 def test_wrong_inputs_and_files_are_sentences(library: Path, tmp_path: Path) -> None:

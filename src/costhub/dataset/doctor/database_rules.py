@@ -88,7 +88,7 @@ DATABASE_RULES = {
             "DB15",
             "warning",
             "every kernel of the network is tuned (with --network)",
-            "Tune the network's other kernels.",
+            "Tune the network's other kernels. `costhub tune` leaves out the small ones, which matter little.",
         ),
         DatabaseRule(
             "DB16",

@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from costhub.collector.device.cpu_state import core_count
 from costhub.errors import NetworkError, last_line
 
 _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
+
+_ALIGNMENT = 64
+"""Bytes at a multiple of which TVM expects an array to begin: its vector instructions may crash on others."""
 
 
 def load_network(library: str | Path, *, threads: int | None = None) -> TunedNetwork:
@@ -36,7 +41,10 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
 class TunedNetwork:
     """A network that `costhub.tune` has compiled; call it as the torch network that it was.
 
-    Tensors go in and out by DLPack, without copies. Loading needs only TVM.
+    Tensors go in and out by DLPack, without copies. An input is copied if its numbers do not lie side by side, if it
+    begins at no multiple of 64 bytes, as a row of a batch may, or if it is an array of NumPy. Loading needs only TVM.
+
+    Call it from a thread that lasts: TVM makes threads for each thread that calls, and keeps them when that one ends.
 
     Args:
         library: As for `load_network`.
@@ -56,28 +64,28 @@ class TunedNetwork:
             machine = relax.VirtualMachine(tvm.runtime.load_module(os.fspath(library)), tvm.cpu())
             self._main = machine["main"]
         except Exception as error:
-            raise NetworkError(
-                f"{library} is not a network that TVM can load: {last_line(error).rstrip('.')}."
-            ) from error
+            raise NetworkError(f"{library} is not a network that TVM can load: {_why(error)}.") from error
 
     def __call__(self, *inputs: Any) -> Any:
         """The output of the network as a torch tensor, or several in a tuple.
 
         Args:
-            inputs: Tensors of torch, or of any library with DLPack, in the shapes and types of the export.
+            inputs: Tensors of torch, arrays of NumPy, or tensors of any library with DLPack, in the shapes and types of
+                the export.
 
         Raises:
             NetworkError: The inputs are not what the network takes.
         """
-        import tvm
-
-        arguments = [tvm.runtime.from_dlpack(_plain(value)) for value in inputs]
+        for value in inputs:
+            if not hasattr(value, "__dlpack__"):
+                raise NetworkError(
+                    f"{self.library} takes tensors of torch or arrays of NumPy, one for each input; this is a "
+                    f"{type(value).__name__}."
+                )
         try:
-            return _to_torch(self._main(*arguments))
+            return _to_torch(self._main(*(_to_tvm(value) for value in inputs)))
         except Exception as error:
-            raise NetworkError(
-                f"{self.library} does not run with these inputs: {last_line(error).rstrip('.')}."
-            ) from error
+            raise NetworkError(f"{self.library} does not run with these inputs: {_why(error)}.") from error
 
     def __repr__(self) -> str:
         return f"TunedNetwork({str(self.library)!r}, threads={self.threads})"
@@ -97,9 +105,15 @@ def _use_threads(threads: int) -> None:
     tvm_ffi.get_global_func("runtime.config_threadpool")(_BIG_CORES, threads)
 
 
-def _plain(value: Any) -> Any:
-    """A tensor that DLPack hands over: without gradients, its numbers side by side."""
-    return value.detach().contiguous() if hasattr(value, "detach") else value
+def _to_tvm(value: Any) -> Any:
+    import tvm
+
+    if isinstance(value, np.ndarray):
+        return tvm.runtime.tensor(value)  # a copy: NumPy's arrays begin at multiples of 16 bytes
+    if hasattr(value, "detach"):
+        value = value.detach().contiguous()
+        value = value if value.data_ptr() % _ALIGNMENT == 0 else value.clone()
+    return tvm.runtime.from_dlpack(value)
 
 
 def _to_torch(value: Any) -> Any:
