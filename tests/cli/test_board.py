@@ -18,10 +18,12 @@ import pytest
 from costhub.cli.main import run
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.server import RunningServer
+from costhub.collector.boards.session_pool import BoardSession
 from costhub.collector.device.identity import identify
 from costhub.dataset.schema import table_from_rows
 from costhub.files import CACHE_VARIABLE
-from costhub.hub.catalogue.devices import complete_device_row, keep_probed_figures
+from costhub.hub.catalogue.devices import Device, keep_probed_figures
+from costhub.isolation.child import Child
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -84,50 +86,62 @@ def test_a_board_is_served_listed_and_ended_by_ctrl_c(
             assert probe.connect_ex(("127.0.0.1", its_port)) != 0
 
 
-def interrupted(_: RunningServer) -> None:
-    """Ends a server at once, as ^C does."""
-    raise KeyboardInterrupt
-
-
-@pytest.mark.slow
-def test_the_search_gets_the_figures_that_were_probed_on_the_board(
-    start: Start, free_port: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def serve_once(
+    two_boards: tuple[str, str], free_port: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], str]:
+    """Runs `costhub board serve` until it serves, on a board with a cache of its own; returns what the board says."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "of-the-board"))
-    row = identify()
-    keep_probed_figures({**row, "peak_gflops": 12.5, "probed_at": "2026-11-25T12:00:00+00:00"})
-    figures = complete_device_row(row)
-    tracker_port = free_port()
-    said(start("tracker", "--port", str(tracker_port)))
-    said(start("serve", "--tracker", f"127.0.0.1:{tracker_port}", "--key", "pi4", "--port", str(free_port())))
+    identities: list[str] = []
 
-    with Boards("127.0.0.1", tracker_port, "pi4") as boards:
-        device = boards.identify().device
+    def interrupted(server: RunningServer) -> None:
+        identities.append(json.dumps(server.identity))
+        raise KeyboardInterrupt
 
-    (stored,) = table_from_rows("devices", [device]).to_pylist()
-    assert stored["peak_gflops"] == figures["peak_gflops"] > 0
-    assert stored["probed_at"].isoformat() == figures["probed_at"]
-    assert (stored["aliases"], stored["target"]) == ([], None)
+    def once() -> str:
+        monkeypatch.setattr(RunningServer, "wait", interrupted)
+        assert run(["board", "serve", "--tracker", two_boards[0], "--key", "once", "--port", str(free_port())]) == 0
+        return identities[-1]
+
+    return once
 
 
-def test_a_board_that_is_not_probed_says_so_as_it_begins_to_serve(
-    two_boards: tuple[str, str],
-    free_port: Callable[[], int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def as_searches_see(identity: str) -> dict[str, Any]:
+    """The row of a board, as the machine that searches keeps it."""
+    with Boards("127.0.0.1", 1, "once") as boards:
+        boards.note(BoardSession("127.0.0.1:2", identity, Child()))
+        (found,) = boards._identities.values()
+    assert found is not None
+    (row,) = table_from_rows("devices", [found.device]).to_pylist()
+    return dict(row)
+
+
+def test_a_search_gets_the_figures_that_were_probed_on_the_board(
+    serve_once: Callable[[], str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)  # not in the index either
-    monkeypatch.setattr(RunningServer, "wait", interrupted)
-    serve = ["board", "serve", "--tracker", two_boards[0], "--key", "unprobed", "--port", str(free_port())]
-
-    assert run(serve) == 0
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
+    assert as_searches_see(serve_once())["peak_gflops"] is None
     assert "is not probed" in (errors := capsys.readouterr().err)
     assert "run `costhub probe` (25 s) on this board" in errors
-    keep_probed_figures({**identify(), "peak_gflops": 12.5})
-    assert run(serve) == 0
+
+    probed_at = "2026-11-25T12:00:00.500000+00:00"
+    keep_probed_figures({**identify(), "aliases": ["desk"], "peak_gflops": 12.5, "probed_at": probed_at})
+    row = as_searches_see(serve_once())
+
     assert "is not probed" not in capsys.readouterr().err
+    assert (row["peak_gflops"], row["probed_at"].isoformat()) == (12.5, probed_at)
+
+
+def test_figures_of_the_index_are_not_taken_for_the_boards_own(
+    serve_once: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Device.from_row({**identify(), "peak_gflops": 100.0, "aliases": ["desk"]})
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: listed)
+    keep_probed_figures({**identify(), "peak_gflops": 12.5, "dram_gbs": 3.0})
+
+    row = as_searches_see(serve_once())
+
+    assert (row["peak_gflops"], row["dram_gbs"], row["aliases"]) == (None, 3.0, [])
 
 
 @pytest.mark.parametrize("arguments", [["tracker"], ["serve", "--tracker", "127.0.0.1:9190", "--key", "k"]])

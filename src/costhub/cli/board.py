@@ -163,10 +163,12 @@ def show(tracker: Tracker, as_json: bool) -> None:
 
 
 def _with_figures(row: dict[str, Any]) -> dict[str, Any]:
-    """The board's row with the figures that `costhub probe` found here; the machine that searches has no others."""
-    from costhub.hub.catalogue.devices import complete_device_row
+    """The board's row with the figures that only `costhub probe` on the board knows; others have the index as well."""
+    from costhub.hub.catalogue.devices import complete_device_row, find_device
 
     known = complete_device_row(row)
+    device = find_device(str(row["device_id"]))
+    indexed = device.row() if device else {}
     if known.get("peak_gflops") is None:
         kind = "" if row["kind"] == "cpu" else f" --kind {row['kind']}"
         click.echo(
@@ -174,7 +176,8 @@ def _with_figures(row: dict[str, Any]) -> dict[str, Any]:
             f"run `costhub probe{kind}` (25 s) on this board, then serve again.",
             err=True,
         )
-    return {**known, **{name: row.get(name) for name in ("aliases", "target")}}
+    found = {name: value for name, value in known.items() if row.get(name) is None and indexed.get(name) is None}
+    return {**row, **found}
 
 
 def _check_host(host: str, is_trusted: bool) -> None:

@@ -153,7 +153,7 @@ def _find(name: str) -> LocalDevice:
         if name in ("cuda", device.device_id):
             return device
         names = {**names, device.device_id: (None, 0)}
-    hint = " or ".join(close_names(name, list(names))) or ", ".join(names)
+    hint = ", ".join(dict.fromkeys([*close_names(name, list(names)), *names]))
     raise DeviceError(
         f"This machine has no device named {name!r}; it offers {hint}. Measure on the device itself, or name a board "
         "with --tracker HOST:PORT --key KEY (BoardsAt in Python); --device auto is the CPU here."
