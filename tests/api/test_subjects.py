@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from costhub.api.subjects import Subjects, is_network, named_jobs, network_jobs, read_subjects
 from costhub.collector.workloads.suites import find_workload
-from costhub.dataset.workload import module_to_json
+from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import UnknownNameError, WorkloadError
 
 
@@ -120,3 +121,11 @@ def test_a_network_comes_before_the_suite_of_its_name(tmp_path: Path) -> None:
     suite = read_subjects("resnet18.*", tmp_path)
     assert (suite.networks, len(suite.jobs())) == ((), 12)
     suite.check()
+
+
+@pytest.mark.slow
+def test_the_last_layer_of_a_language_model_is_tuned_too() -> None:
+    jobs = network_jobs(["gpt2"], json.dumps({"kind": "llvm", "num-cores": 1}))
+
+    megabytes = [sum(4 * math.prod(shape) for _, shape in argument_shapes(job.mod)) / 2**20 for job in jobs]
+    assert 100 < max(megabytes) < 256

@@ -320,6 +320,11 @@ def _module_in(path: Path) -> Any:
     return module_from_json(text)
 
 
+MOST_BYTES = 2.0**28
+"""Of a kernel's arguments. Its inputs take a second for each program, but the last layer of a language model, which
+reads 150 MB for each token, takes more of the network's time than all others."""
+
+
 def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None = None) -> list[Job]:
     """The kernels of networks, weighted by how often they are called.
 
@@ -338,5 +343,11 @@ def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None
 
     if not networks:
         return []
-    found = network_workloads(networks, target=target, lowering=lowering or AS_IN_TORCH, on_network=report_network)
+    found = network_workloads(
+        networks,
+        target=target,
+        most_bytes=MOST_BYTES,
+        lowering=lowering or AS_IN_TORCH,
+        on_network=report_network,
+    )
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

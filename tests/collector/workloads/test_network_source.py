@@ -35,6 +35,23 @@ def test_a_torch_network_comes_with_its_weights_or_without(file: Path) -> None:
     assert tvm_ffi.structural_equal(full.mod, empty.mod)
 
 
+class Causal(nn.Module):
+    """Makes a tensor itself, as attention makes its mask."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.full((8, 8), -1e9, device=x.device).triu(1)
+
+
+def test_what_a_network_makes_itself_needs_no_memory_either(tmp_path: Path) -> None:
+    path = tmp_path / "causal.pt2"
+    torch.export.save(torch.export.export(Causal(), (torch.ones(8, 8),)), path)
+
+    full, empty = read_network(str(path)), read_network(str(path), device="meta")
+
+    assert empty.inputs[0].is_meta
+    assert tvm_ffi.structural_equal(full.mod, empty.mod)
+
+
 def test_a_relax_file_has_arguments_of_the_right_shape(file: Path, tmp_path: Path) -> None:
     path = tmp_path / "small.json"
     path.write_text(str(tvm.ir.save_json(read_network(str(file), device="meta").mod)))

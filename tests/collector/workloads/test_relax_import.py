@@ -163,14 +163,22 @@ class Normalised(nn.Module):
         return self.norms[5](self.grouped_up(self.norms[4](shared) + shared))
 
 
+class Last(nn.Module):
+    """Places of axes that are counted from the end, as the last token of a text."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, -1] * x[-2] + x.select(2, -3)[:, :1]
+
+
 @pytest.mark.parametrize(
     ("network", "example"),
     [
         (Normalised(), torch.randn(1, 3, 8, 8)),
+        (Last(), torch.randn(4, 4, 4)),
         (Bert(1, 8, 2), torch.randint(1000, (1, 5))),
         pytest.param(Recurrent([GruCell(3, 4)], states=1, outputs=5), torch.randn(1, 2, 3), marks=pytest.mark.slow),
     ],
-    ids=["normalised", "bert", "gru"],
+    ids=["normalised", "last", "bert", "gru"],
 )
 def test_the_kernels_compute_what_torch_computes(network: nn.Module, example: torch.Tensor) -> None:
     check_equal(network, example)

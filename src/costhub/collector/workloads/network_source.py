@@ -136,6 +136,7 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
         network = NETWORKS[name]
         return network.build(device=device), (network.example(device=device),)
     import torch
+    from torch.export.passes import move_to_device_pass
 
     program = load_exported(name)
     inputs, by_keyword = program.example_inputs or ((), {})
@@ -144,7 +145,8 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
     with warnings.catch_warnings():
         # torch copies an exported program with a part of itself that it warns of.
         warnings.simplefilter("ignore", FutureWarning)
-        return program.module().to(device), tuple(value.to(device) for value in inputs)
+        # `to` would leave tensors that the network makes itself, such as masks, where they were.
+        return move_to_device_pass(program, device).module(), tuple(value.to(device) for value in inputs)
 
 
 def _read_relax(path: Path) -> Any:

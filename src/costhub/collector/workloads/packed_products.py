@@ -14,6 +14,7 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
+from costhub.collector.workloads.attention_products import is_one, join_transposes, permuted_axes
 from costhub.collector.workloads.row_norms import extent, row_norm
 
 PRODUCT = "matmul_packed"
@@ -21,6 +22,8 @@ PRODUCT = "matmul_packed"
 _FUSABLE = 4
 """TVM's ``kOutEWiseFusable``: what follows on each number by itself may go into the kernel."""
 _DIMENSIONS = 2
+_MOST_ADDED = 0.1
+"""Columns of zeros, as a share of the weights, that may be added so that vectors divide them."""
 _FEW, _MOST = 6, 14
 """Rows of a tile that keeps a vector unit busy and its sums in registers."""
 
@@ -28,13 +31,18 @@ _FEW, _MOST = 6, 14
 def pack_products(mod: Any, lanes: int) -> Any:
     """The products of ``main`` with packed weights: ``matmul`` of two dimensions, of activations and weights.
 
-    Products stay as they are whose outputs no vector divides, of other types than float32, and of activations alone.
+    Products stay as they are whose outputs no vector nearly divides, of other types than float32, and of activations
+    alone, except that these read and write heads where they lie (`join_transposes`).
 
     Args:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
         lanes: Outputs of a vector (`vector_lanes`).
     """
-    main = _InRows(mod).visit_expr(mod["main"])
+    rows = _InRows(mod)
+    rows.builder_.update_func(mod.get_global_var("main"), rows.visit_expr(mod["main"]))
+    mod = relax.transform.DeadCodeElimination(["main"])(rows.builder_.get())
+    mod = join_transposes(mod, _of_weights(mod["main"]))
+    main = mod["main"]
     packer = _Packer(mod, _of_weights(main), lanes)
     packer.builder_.update_func(mod.get_global_var("main"), packer.visit_expr(main))
     return packer.builder_.get()
@@ -110,13 +118,19 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
 
     def _product(self, call: Any) -> Any:
         shapes = [[int(n) for n in argument.ty.shape] for argument in call.args]
-        if [len(shape) for shape in shapes] != [_DIMENSIONS] * 2 or shapes[1][1] % self.lanes:
+        if [len(shape) for shape in shapes] != [_DIMENSIONS] * 2:
             return call
         (rows, depth), (_, columns) = shapes
-        lanes = self.lanes
-        packed = relax.op.layout_transform(call.args[1], lambda k, n: (n // lanes, k, n % lanes))
-        kernel = self.builder_.add_func(packed_product(rows, depth, columns, lanes), PRODUCT)
-        return relax.op.call_tir(kernel, [call.args[0], self.builder_.emit(packed)], call.ty)
+        lanes, weights, added = self.lanes, call.args[1], -shapes[1][1] % self.lanes
+        if added > _MOST_ADDED * columns:
+            return call
+        if added:  # such as the 50,257 words of GPT-2, which no vector divides
+            weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
+        packed = relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes))
+        kernel = self.builder_.add_func(packed_product(rows, depth, columns + added, lanes), PRODUCT)
+        out = relax.TensorType([rows, columns + added], "float32")
+        product = relax.op.call_tir(kernel, [call.args[0], self.builder_.emit(packed)], out)
+        return relax.op.strided_slice(self.builder_.emit(product), [1], [0], [columns]) if added else product
 
     def _norm(self, call: Any) -> Any:
         *outer, columns = (int(n) for n in call.ty.shape)
@@ -131,7 +145,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         return relax.op.reshape(self.builder_.emit(found), call.ty.shape) if last > 1 else found
 
 
-_RESHAPE, _BROADCAST = "relax.reshape", "relax.broadcast_to"
+_RESHAPE, _PERMUTE, _BROADCAST = "relax.reshape", "relax.permute_dims", "relax.broadcast_to"
 _NORM, _SOFTMAX = "relax.nn.layer_norm", "relax.nn.softmax"
 _POINTWISE = {
     **dict.fromkeys(("relax.add", "relax.multiply", "relax.subtract", "relax.divide"), 2),
@@ -154,6 +168,8 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         name = getattr(call.op, "name", "")
         if name == _RESHAPE:
             return self._shortened(call)
+        if name == _PERMUTE:
+            return self._permuted_once(call)
         if name == _BROADCAST and structural_equal(call.args[0].ty, call.ty):
             return call.args[0]
         tensors, others = call.args[: _POINTWISE.get(name, 0)], call.args[_POINTWISE.get(name, 0) :]
@@ -179,9 +195,25 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         data = first.args[0]
         return data if structural_equal(data.ty, call.ty) else relax.op.reshape(data, call.ty.shape)
 
+    def _permuted_once(self, call: Any) -> Any:
+        """Of two permutations one after the other, one; a reshape where numbers stay in their order."""
+        made, data, axes = self._made(call.args[0], _PERMUTE), call.args[0], permuted_axes(call)
+        if made is not None:
+            data, axes = made.args[0], [permuted_axes(made)[axis] for axis in axes]
+        moved = [axis for axis in axes if not is_one(data.ty.shape[axis])]
+        if moved != sorted(moved):
+            return relax.op.permute_dims(data, axes)
+        return data if structural_equal(data.ty, call.ty) else relax.op.reshape(data, call.ty.shape)
+
     def _reshape(self, data: Any) -> Any:
-        made: Any = self.lookup_binding(data) if isinstance(data, relax.Var) else None
-        return made if getattr(getattr(made, "op", None), "name", "") == _RESHAPE else None
+        return self._made(data, _RESHAPE)
+
+    def _made(self, data: Any, operator: str) -> Any:
+        """The call of an operator that made a variable, perhaps under another name; None where it is another one."""
+        made: Any = data
+        while isinstance(made, relax.Var):
+            made = self.lookup_binding(made)
+        return made if getattr(getattr(made, "op", None), "name", "") == operator else None
 
     def _in_rows(self, data: Any) -> Any:
         """The tensor of fewer dimensions that `data` was made of by a reshape which leaves its rows whole."""

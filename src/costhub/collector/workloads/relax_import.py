@@ -74,7 +74,8 @@ def export_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Te
         warnings.simplefilter("ignore", FutureWarning)
         program = export.export(_Functional(network, tuple(named)), (tuple(inputs), tuple(tensors)))
         mod = from_exported_program(
-            program, custom_convert_map={"_native_batch_norm_legit_no_training.default": _batch_norm}
+            program,
+            custom_convert_map={"_native_batch_norm_legit_no_training.default": _batch_norm, "select.int": _select},
         )
     arity = len(mod["main"].params) - len(tensors)
     mod["main"] = mod["main"].with_attr("num_input", arity)
@@ -164,6 +165,13 @@ class _OneName(PyExprMutator):  # type: ignore[misc]
         renamed = type(var)("data", var.ty)
         self.set_var_remap(var, renamed)
         return renamed
+
+
+def _select(node: Node, importer: Any) -> Any:
+    """One place of an axis; TVM's importer takes -1 as it is, and the kernel then reads what lies before the tensor."""
+    x, axis, index = importer.retrieve_args(node)
+    counted = index if index >= 0 else int(x.ty.shape[axis]) + index
+    return importer.block_builder.emit(relax.op.take(x, relax.const(counted, "int64"), axis))
 
 
 def _batch_norm(node: Node, importer: Any) -> Any:
