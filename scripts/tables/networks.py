@@ -223,13 +223,15 @@ ENGINE_KINDS = (
 )
 """Kinds of kernels in the order of columns."""
 NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "engines": engines_table,
-    "engine_details": engine_details_table,
-    "engine_profiles": engine_profiles_table,
     "networks_tuned": networks_table,
     "operators": operators_table,
 }
-NETWORK_VIEWS = {"engine_details": "engines", "engine_profiles": "engines"}
+ENGINE_CHIPS = ("engines", "engines_zen4")
+"""Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
+`NAME_profiles`."""
+_ENGINE_TABLES = {"": engines_table, "_details": engine_details_table, "_profiles": engine_profiles_table}
+NETWORK_TABLES |= {f"{chip}{end}": table for chip in ENGINE_CHIPS for end, table in _ENGINE_TABLES.items()}
+NETWORK_VIEWS = {f"{chip}{end}": chip for chip in ENGINE_CHIPS for end in _ENGINE_TABLES if end}
 """Views of one file, see `scripts.tables.results`."""
 
 

@@ -47,13 +47,13 @@ _RUNTIME = re.compile(
 _BLOCKED = "NCHWc"
 """In the names of costhub's convolutions in blocked layouts (docs/adr/0020-blocked-layouts.md)."""
 _CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
-_FUSED_ATTENTION = re.compile(r"attention|flash|mha\b", re.IGNORECASE)
+_FUSED_ATTENTION = re.compile(r"attention|flash|mha\b|matmul_heads", re.IGNORECASE)
 _MATMUL = re.compile(r"matmul|addmm|bmm|gemm|\bmm\b|dense|linear|fullyconnected|einsum", re.IGNORECASE)
 _MOVES = re.compile(
     r"(aten|fused?|cpp|subgraph|node|to|input|output|reshape|transpose|permute|copy|clone|concat(enate)?|cat|stack|reorder|"
     r"strided|slice|split|chunk|gather|elements|take|embedding|index|select|convert|cast|contiguous|squeeze|unsqueeze|"
     r"expand|tile|broadcast|broadcast_to|pad|shape|identity|memcpy|layout|transform|view|unsafe|flatten|fill|full|"
-    r"constant|nchwc?|[\W_\d])+",
+    r"constant|nchwc?|heads|[\W_\d])+",
     re.IGNORECASE,
 )
 
@@ -70,6 +70,8 @@ def kind_of(name: str, shapes: Shapes) -> str:
         'conv 1x1'
         >>> kind_of("aten::bmm", ((12, 128, 64), (12, 64, 128))), kind_of("Gemm", ((128, 768), (768, 3072)))
         ('attention', 'matmul')
+        >>> kind_of("fused_matmul_heads_divide", ((128, 12, 64), (12, 64, 128))), kind_of("transpose_heads", ())
+        ('attention', 'layout, copy')
         >>> kind_of("fused_reshape_transpose", ()), kind_of("fused_add_layer_norm", ())
         ('layout, copy', 'norm, softmax, elementwise')
     """
