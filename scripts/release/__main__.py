@@ -16,6 +16,7 @@ STEPS = {
     "rewrite": "rewrite_shards",
     "lost-workloads": "lost_workloads",
     "benchmark": "benchmark",
+    "tvm-names": "tvm_names",
     "terminal-picture": "terminal_picture",
     "page-picture": "page_picture",
     "notebook": "run_notebook",

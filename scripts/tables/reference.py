@@ -18,6 +18,7 @@ from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.contribute import CONTRIBUTE_VARIABLE
 from costhub.models.architectures import ARCHITECTURES, options_of
 from costhub.models.options import describe_options
+from scripts.release.tvm_names import AREAS, FUNCTION, OTHER, area_of, used_names
 
 VARIABLES = {
     CACHE_VARIABLE: "Folder of pulled models, of computed features, of the figures of `costhub probe`, and "
@@ -38,6 +39,28 @@ _OPTIONS = (
     TableColumn("meaning", "meaning"),
     TableColumn("default", "default"),
 )
+
+
+_TVM = (
+    TableColumn("area", "part of TVM"),
+    number("names", "names", "d"),
+    TableColumn("stages", "used by"),
+    TableColumn("most", "names that most files use"),
+)
+
+
+def tvm_table() -> str:
+    """One line for each part of TVM: how many of its names costhub uses, and which stages do."""
+    used = used_names()
+    lines = []
+    for area in dict.fromkeys([*AREAS.values(), OTHER]):
+        own = {name: files for name, files in used.items() if area_of(name) == area}
+        stages = sorted({file.split("/")[0] for files in own.values() for file in files})
+        most = sorted(own, key=lambda name: (-len(own[name]), name))[:4]
+        if own:
+            shown = ", ".join(f"`{name.removeprefix(FUNCTION)}` ({len(own[name])})" for name in most)
+            lines.append({"area": area, "names": len(own), "stages": ", ".join(stages), "most": shown})
+    return markdown_table(lines, _TVM)
 
 
 def commands_text() -> str:
@@ -171,6 +194,7 @@ REFERENCE_TABLES: dict[str, Callable[[Path], str]] = {
     "reference_options": _rendered(options_text),
     "reference_variables": _rendered(variables_text),
     "reference_exit_codes": _rendered(exit_codes_text),
+    "reference_tvm": _rendered(tvm_table),
 }
 """Name of a place -> its renderer, which needs no results."""
 
