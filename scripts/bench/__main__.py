@@ -45,6 +45,7 @@ BENCHMARKS = {
     "engines": "engines.compare",
     "operators": "search.operators",
     "strategies": "search.strategies",
+    "replay": "search.replay",
     "search-stopping": "search.stopping",
     "zero-trials": "search.zero_trials",
     "queries": "search.queries",

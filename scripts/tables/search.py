@@ -184,7 +184,30 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(shown, columns)
 
 
+def replay_table(result: Mapping[str, Any]) -> str:
+    """One line per strategy and model: the score on each device, and the mean over those that it was played on.
+
+    Args:
+        result: `rows` of the benchmark `replay`.
+    """
+    rows = result["rows"]
+    devices = list(dict.fromkeys(row["device"] for row in rows))
+    lines = []
+    for strategy, model, method in dict.fromkeys((row["strategy"], row["model"], row["method"]) for row in rows):
+        own = [row for row in rows if (row["strategy"], row["model"], row["method"]) == (strategy, model, method)]
+        scores = {row["device"]: f"{row['score']:.2f} ± {row['error']:.2f}" for row in own}
+        mean = statistics.fmean(row["score"] for row in own) if len(own) == len(devices) else None
+        led = f"`{model}`, {method}" if model else "-"
+        near = " / ".join(f"{row['near']:.0f}" for row in own)
+        lines.append({"strategy": strategy, "led": led, **scores, "mean": mean, "near": near})
+    columns = [TableColumn("strategy", "strategy"), TableColumn("led", "model, learning")]
+    columns += [TableColumn(device, f"`{device}`", align="right") for device in devices]
+    columns += [number("mean", "mean", ".2f"), TableColumn("near", "trials to 95 % of the optimum", align="right")]
+    return markdown_table(lines, columns)
+
+
 SEARCH_TABLES = {
+    "replay": replay_table,
     "search": search_table,
     "search_chip": search_table,
     "search_headline": search_headline_table,

@@ -14,6 +14,7 @@ from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modul
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import IntArray
 from costhub.search.knobs import Knobs
+from costhub.search.replay.strategies import ReplayStrategy
 
 Throughput = npt.NDArray[np.float64]
 Propose = Callable[[IntArray, IntArray], IntArray]
@@ -28,6 +29,35 @@ def keep_order(chosen: IntArray, rest: IntArray) -> IntArray:
         [2, 0, 1]
     """
     return rest
+
+
+def asked_of(strategy: ReplayStrategy, latency_s: Throughput, *, batch: int) -> Propose:
+    """A `Propose` that asks a strategy of the replay benchmark, and tells it what was measured since.
+
+    Args:
+        strategy: Made for the programs of the pool.
+        latency_s: (n,) of all programs of the pool.
+        batch: Programs measured between two proposals.
+
+    Example:
+        >>> from costhub.search.replay.strategies import RandomOrder
+        >>> from costhub.testing import made_replay
+        >>> workload = made_replay(side=2)
+        >>> search = asked_of(RandomOrder(workload.task, model=None, seed=0), workload.latency_s, batch=2)
+        >>> sorted(search(np.array([1]), np.array([0, 2, 3])).tolist())
+        [0, 2, 3]
+    """
+    told = 0
+
+    def propose(chosen: IntArray, rest: IntArray) -> IntArray:
+        nonlocal told
+        if len(chosen) > told:
+            strategy.tell(chosen[told:], latency_s[chosen[told:]])
+            told = len(chosen)
+        first = np.asarray(strategy.ask(min(batch, len(rest))), np.int64)
+        return np.concatenate([first, rest[~np.isin(rest, first)]])
+
+    return propose
 
 
 def search_pool(throughput: Throughput, propose: Propose, *, batch: int, trials: int, seed: int) -> IntArray:

@@ -21,11 +21,12 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.programs import IntArray, Programs
 from costhub.papers.autotvm_models import expected_improvement, upper_confidence_bound
 from costhub.search.knobs import Knobs
+from costhub.search.replay.strategies import GeneticOrder
+from costhub.search.replay.workloads import ReplayWorkload
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
-from scripts.bench.common.pools import Propose, best_so_far, keep_order, knobs_of_workloads, search_pool
+from scripts.bench.common.pools import Propose, asked_of, best_so_far, keep_order, knobs_of_workloads, search_pool
 from scripts.bench.common.rows import RowFile, mean_curves
-from scripts.bench.models.genetic import GeneticSearch
 from scripts.bench.models.grid import LOOPS, TILES, GridEntry
 from scripts.tables.plots import plot_curves
 
@@ -115,8 +116,9 @@ def search(pool: dict[str, Programs], knobs: Pools, method: str, *, batch: int, 
     own = pool[entry.spec if entry else TILES]
     throughput = own.throughput()
     if pick == "genetic":
-        name = own.workload_ids[own.workload[0]]
-        propose: Propose = GeneticSearch(knobs[name], throughput, batch=batch, seed=seed)
+        workload = ReplayWorkload.of(own, knobs[own.workload_ids[own.workload[0]]])
+        strategy = GeneticOrder(workload.task, model=None, seed=seed)
+        propose: Propose = asked_of(strategy, workload.latency_s, batch=batch)
     else:
         propose = led_by(own, entry, pick, seed) if entry else keep_order
     best = best_so_far(throughput, search_pool(throughput, propose, batch=batch, trials=trials, seed=seed))

@@ -1,8 +1,9 @@
-"""Provides made_programs, programs that nobody measured, and the variants of programs that properties are tried on."""
+"""Provides made_programs and made_replay, which nobody measured, and variants of programs to try properties on."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from costhub.dataset.features.specs import find_spec, spec_names
 from costhub.dataset.features.trace_tokens import KINDS, TRACE_TOKENS, WORDS
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.models.parts import part_names, part_widths
+
+if TYPE_CHECKING:
+    from costhub.search.replay.workloads import ReplayWorkload
 
 COLUMNS = 6
 """Width of the rows of a spec that is not costhub's, unless another is given."""
@@ -63,6 +67,30 @@ def made_programs(
         1e-3 * np.exp(0.5 * cost + shift[workload]),
         feature_spec,
     )
+
+
+def made_replay(*, side: int = 8, seed: int = 0) -> ReplayWorkload:
+    """A workload to replay searches on: programs with two tile sizes, fastest where both are largest but one.
+
+    Args:
+        side: Sizes of each tile; there are as many programs as pairs of them.
+        seed: Of the noise of the latencies, a few per cent.
+
+    Example:
+        >>> made_replay(side=4).task.n
+        16
+    """
+    from costhub.search.knobs import Knobs
+    from costhub.search.replay.workloads import ReplayWorkload
+
+    rng = np.random.default_rng(seed)
+    pairs = [(a, b) for a in range(side) for b in range(side)]
+    knobs = [Knobs("made", ((1, (2**a,)), (4, (2**b,)))) for a, b in pairs]
+    far = np.array([abs(side - 2 - a) + abs(side - 2 - b) for a, b in pairs])
+    latency_s = 1e-3 * (1 + far) * np.exp(0.02 * rng.normal(size=len(pairs)))
+    rows = [np.array([[*pair, *np.zeros(COLUMNS - 2)]]) for pair in pairs]
+    programs = Programs.from_list(rows, np.zeros(len(pairs), np.int64), (f"made-{seed}",), latency_s)
+    return ReplayWorkload.of(replace(programs, spec="made@1", device_ids=("made",)), knobs)
 
 
 def free_columns(feature_spec: str, width: int) -> IntArray:

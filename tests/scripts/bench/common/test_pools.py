@@ -10,8 +10,10 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import IntArray
 from costhub.search.knobs import Knobs
+from costhub.search.replay.strategies import GeneticOrder, RandomOrder
+from costhub.testing import made_replay
 from scripts.bench.common.data import DEVICE, small_folder
-from scripts.bench.common.pools import best_so_far, keep_order, knobs_of_workloads, search_pool
+from scripts.bench.common.pools import asked_of, best_so_far, keep_order, knobs_of_workloads, search_pool
 
 
 def test_every_program_is_measured_once_and_no_more_than_asked_for() -> None:
@@ -63,3 +65,36 @@ def test_knobs_stand_in_the_order_of_the_programs(tmp_path: Path) -> None:
         found = knobs_of_workloads(folder, DEVICE, "trace_decisions@1", {name})[name]
         by_latency = {float(np.median(r["run_s"])): Knobs.read(r["trace"]) for r in rows if r["workload_id"] == name}
         assert found == [by_latency[latency] for latency in own.latency_s.tolist()]
+
+
+def test_a_strategy_is_told_each_latency_once_and_asked_for_what_is_left() -> None:
+    told: list[tuple[list[int], list[float]]] = []
+
+    class Noting(RandomOrder):
+        def tell(self, programs: IntArray, latency_s: np.ndarray) -> None:
+            told.append((programs.tolist(), latency_s.tolist()))
+            super().tell(programs, latency_s)
+
+    workload = made_replay(side=4)
+    propose = asked_of(Noting(workload.task, model=None, seed=0), workload.latency_s, batch=5)
+
+    chosen = search_pool(1 / workload.latency_s, propose, batch=5, trials=12, seed=0)
+
+    assert len(set(chosen.tolist())) == 12
+    assert [programs for programs, _ in told] == [chosen[:5].tolist(), chosen[5:10].tolist()]
+    assert told[0][1] == workload.latency_s[chosen[:5]].tolist()
+
+
+def test_a_genetic_search_finds_better_programs_than_chance_where_knobs_matter_one_by_one() -> None:
+    workload = made_replay(side=16)
+
+    def mean_of_last(*, genetic: bool) -> float:
+        lasts = []
+        for seed in range(6):
+            strategy = GeneticOrder(workload.task, model=None, seed=seed)
+            propose = asked_of(strategy, workload.latency_s, batch=8) if genetic else keep_order
+            chosen = search_pool(1 / workload.latency_s, propose, batch=8, trials=64, seed=seed)
+            lasts.append(workload.best_s / workload.latency_s[chosen].min())
+        return float(np.mean(lasts))
+
+    assert mean_of_last(genetic=True) > 1.2 * mean_of_last(genetic=False)

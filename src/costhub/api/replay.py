@@ -1,0 +1,246 @@
+"""Provides bench_search: plays a strategy and a model against densely measured workloads; no device is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from costhub.api.models import load_model
+from costhub.api.replay_result import ReplayResult, write_t4
+from costhub.dataset.features.specs import DEFAULT_SPEC
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import find_split
+from costhub.errors import ArgumentError, CosthubError, class_and_line
+from costhub.hub.catalogue.devices import device_rows
+from costhub.hub.catalogue.find import AUTO
+from costhub.hub.data import find_data
+from costhub.progress import bar
+from costhub.search.replay.judge import ReplaySettings, replay
+from costhub.search.replay.strategies import REPLAY_STRATEGIES, WITHOUT_MODEL, ReplayFactory
+from costhub.search.replay.workloads import WORKLOADS, ReplayWorkload, load_replay
+from costhub.transfer.methods.by_name import METHODS
+
+if TYPE_CHECKING:
+    from costhub.models.protocol import CostModel
+    from costhub.search.search_model import SearchModel
+
+SUITE = {
+    "nvidia-v100": "workload-12-seed0",
+    "nvidia-k80": "workload-12-seed0",
+    "amd-mi50": "workload-12-seed0",
+    "nvidia-a100": "workload-18-seed0",
+    "amd-epyc-zen5-1c": "workload-40-seed0",
+}
+"""Device -> the split from whose test side its workloads are taken; the device's models have not learned from these."""
+FROZEN = "frozen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """What `bench_search` plays against, and how."""
+
+    devices: Sequence[str] = ()
+    """Devices whose workloads are searched; by default all of the suite."""
+    data: str | Path | None = None
+    """Measurements of your own instead of the suite's: a data folder or the name of a dataset, with one device."""
+    split: str | None = None
+    """With `data`: use the workloads of its test side only."""
+    workloads: int = WORKLOADS
+    """Of each device: those with the most programs."""
+    method: str = "frozen"
+    """How the model learns from what is measured, as for `costhub.tune`, whose default is `brief`. Frozen, it does not,
+    and nor does a model that only predicts."""
+    settings: ReplaySettings = field(default_factory=ReplaySettings)
+    every: bool = False
+    """Include workloads that the model has learned from."""
+    t4: str | Path | None = None
+    """A folder for the searches in the T4 format."""
+
+
+def bench_search(
+    strategy: str | ReplayFactory = "model",
+    model: str | Path | CostModel | Any | None = "auto",
+    *,
+    options: BenchOptions | None = None,
+    progress: bool = True,
+) -> ReplayResult:
+    """Replays searches among programs that were all measured before, and scores them.
+
+    Args:
+        strategy: A name of `REPLAY_STRATEGIES`, FILE.py:CLASS, MODULE:CLASS, or the class itself; see `ReplayStrategy`.
+        model: A name or folder as for `costhub.load_model`, which is bound to each device; FILE.py:NAME, MODULE:NAME or
+            an object with ``predict(rows, counts)``; or None for a strategy that needs no model. ``auto`` takes the
+            best model for each device.
+        options: What is searched, and how.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        The scores; `print` shows them by device.
+
+    Raises:
+        ArgumentError: The model has learned from workloads of the benchmark, the strategy needs a model, or the options
+            contradict each other.
+        CosthubError: There is no such strategy, model, device, data or split; a file cannot be imported.
+
+    Example:
+        >>> options = BenchOptions(devices=["amd-epyc-zen5-1c"], workloads=2, settings=ReplaySettings(seeds=1))
+        >>> result = bench_search("random", None, options=options, progress=False)
+        >>> len(result.scores)
+        2
+    """
+    options = options or BenchOptions()
+    name, factory = _strategy(strategy)
+    # costhub's other strategies read decisions only, and features take minutes.
+    needs_features = not (isinstance(strategy, str) and strategy in WITHOUT_MODEL)
+    model = model if needs_features else None
+    if strategy == "model" and model is None:
+        raise ArgumentError("The strategy model needs a model; name one, or take another strategy.")
+    own = _own_model(model)
+    METHODS.check(options.method)
+    played: list[ReplayWorkload] = []
+    scores = []
+    model_name = method = ""
+    devices = _devices(options)
+    with bar(len(devices) * options.workloads, desc=name, unit="workload", enabled=progress) as shown:
+        for device in devices:
+            scorer = own if own is not None or model is None else _named_model(cast("str", model), device, options)
+            workloads = _workloads(device, scorer, options, has_features=needs_features, progress=progress)
+            new_model, method = _models(scorer, options.method)
+            model_name = _name_of(scorer, model)
+            for workload in workloads:
+                scores.append(replay(workload, factory, new_model, options.settings))
+                shown.update(1)
+            played += workloads
+    result = ReplayResult(name, model_name, method, options.settings, tuple(scores))
+    if options.t4 is not None:
+        write_t4(result, played, options.t4)
+    return result
+
+
+def _devices(options: BenchOptions) -> tuple[str, ...]:
+    if options.split is not None and options.data is None:
+        raise ArgumentError("--split (split=...) divides measurements of your own; name them with --data (data=...).")
+    if options.data is not None and len(options.devices) > 1:
+        raise ArgumentError("With --data (data=...), name one device: programs of several are not comparable.")
+    if options.data is None:
+        unknown = [device for device in options.devices if device not in SUITE]
+        if unknown:
+            raise ArgumentError(
+                f"The replay benchmark has no workloads of {unknown[0]}; it has those of {', '.join(SUITE)}. Or name "
+                "measurements of your own with --data (data=...)."
+            )
+        return tuple(options.devices) or tuple(SUITE)
+    place = find_data(options.data)
+    return tuple(options.devices) or (place.device_id or DataFolder.open(place.path).only_device("."),)
+
+
+def _workloads(
+    device: str, scorer: Any, options: BenchOptions, *, has_features: bool, progress: bool
+) -> list[ReplayWorkload]:
+    place = find_data(device if options.data is None else options.data)
+    split = SUITE[device] if options.data is None else options.split
+    wanted = set(find_split(place.path, split).test) if split else None
+    load = partial(load_replay, Path(place.path), device, workloads=wanted, count=options.workloads, progress=progress)
+    info = getattr(scorer, "info", None)
+    if info is not None and not options.every and device in info.device_ids:
+        # Before features are computed.
+        chosen = {each.task.workload_id for each in load(spec=None)}
+        known = chosen & set(info.train_workloads)
+        if known:
+            raise ArgumentError(
+                f"{getattr(scorer, 'name', '') or 'The model'} has learned from {len(known)} of these {len(chosen)} "
+                f"workloads on {device}, so its score would say nothing. --all (every=True) plays anyway."
+            )
+    return load(spec=getattr(scorer, "feature_spec", DEFAULT_SPEC) if has_features else None)
+
+
+def _named_model(name: str, device: str, options: BenchOptions) -> CostModel:
+    """Bound to the device, as far as the index or the data know it."""
+    if options.data is None:
+        return load_model(name, device=device)
+    row = device_rows(find_data(options.data).path, [device])[device]
+    return load_model(name, device=row if row.get("kind") else AUTO)
+
+
+def _models(scorer: Any, method: str) -> tuple[Callable[[int], SearchModel | None], str]:
+    """Seed -> the model of a search, and how it learns."""
+    if scorer is None:
+        return lambda seed: None, ""
+    from costhub.models.protocol import CostModel
+    from costhub.search.search_model import SearchModel
+    from costhub.transfer.methods.by_name import find_method
+
+    # What only predicts cannot be carried over to a task.
+    chosen = method if isinstance(scorer, CostModel) else FROZEN
+    return partial(_new_model, SearchModel, scorer, find_method(chosen)), chosen
+
+
+def _new_model(kind: Any, scorer: Any, method: Any, seed: int) -> SearchModel:
+    return cast("SearchModel", kind(scorer, method=method, seed=seed))
+
+
+def _name_of(scorer: Any, model: Any) -> str:
+    if scorer is None:
+        return ""
+    return str(getattr(scorer, "name", "") or type(scorer).__name__)
+
+
+def _strategy(strategy: str | ReplayFactory) -> tuple[str, ReplayFactory]:
+    if not isinstance(strategy, str):
+        return getattr(strategy, "__name__", type(strategy).__name__), strategy
+    if ":" in strategy:
+        return strategy.rpartition(":")[2], cast("ReplayFactory", imported(strategy))
+    return strategy, REPLAY_STRATEGIES.find(strategy)
+
+
+def _own_model(model: Any) -> Any:
+    """The model that is not looked up by name for each device; None for one that is."""
+    if model is None or (isinstance(model, str | os.PathLike) and not _is_reference(os.fspath(model))):
+        return None
+    found = imported(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
+    made = found() if isinstance(found, type) else found
+    if not callable(getattr(made, "predict", None)):
+        raise ArgumentError(f"{model} has no method `predict(rows, counts)`; a model needs one that returns scores.")
+    return made
+
+
+def _is_reference(text: str) -> bool:
+    place, _, name = text.rpartition(":")
+    return name.isidentifier() and (place.endswith(".py") or place.replace(".", "").isidentifier())
+
+
+def imported(reference: str) -> Any:
+    """What FILE.py:NAME or MODULE:NAME stands for. The file is run: it is code of yours.
+
+    Raises:
+        ArgumentError: There is no such file, module or name, or its code fails.
+
+    Example:
+        >>> imported("math:pi") > 3
+        True
+    """
+    place, _, name = reference.rpartition(":")
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None or not Path(place).is_file():
+                raise ArgumentError(f"There is no file {place}; give FILE.py:NAME.")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(spec.name, module)
+            spec.loader.exec_module(module)
+        else:
+            module = import_module(place)
+        return getattr(module, name)
+    except CosthubError:
+        raise
+    except AttributeError as error:
+        raise ArgumentError(f"{place} has nothing named {name}; give FILE.py:NAME or MODULE:NAME.") from error
+    except Exception as error:
+        raise ArgumentError(f"{reference} cannot be imported: {class_and_line(error)}") from error

@@ -1,0 +1,1 @@
+"""Benchmarks of strategies and cost models that need no device."""

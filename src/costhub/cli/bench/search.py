@@ -1,0 +1,121 @@
+"""Provides `costhub bench search`: replays searches among measured programs, and scores them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from costhub.cli.shared.choices import WholeNumber
+from costhub.cli.shared.interaction import interruptible
+from costhub.errors import ArgumentError
+from costhub.files import write_replacing
+
+EXAMPLE = """
+\b
+Example:
+  costhub bench search --strategy model --model auto
+  costhub bench search --strategy mine.py:MySearch --device nvidia-v100 --out mine.json
+  costhub bench search --model mine.py:MyModel --method frozen
+  costhub bench search --data measurements/ --strategy genetic --t4 searches/
+"""
+
+
+@click.command("search", epilog=EXAMPLE)
+@click.option(
+    "--strategy",
+    default="model",
+    show_default=True,
+    metavar="NAME|FILE.py:CLASS",
+    help="What chooses programs: model (what the model ranks first), random, genetic, nearest, or a class of your own.",
+)
+@click.option(
+    "--model",
+    default="auto",
+    show_default=True,
+    metavar="MODEL|FILE.py:NAME",
+    help="Model: a name as for `costhub pull`, 'auto' for the best one of each device, or your own object or class "
+    "with predict(rows, counts).",
+)
+@click.option(
+    "--device", "devices", multiple=True, metavar="DEVICE", help="May be repeated; by default all of the benchmark."
+)
+@click.option("--data", metavar="DATA", help="Measurements of your own instead: a data folder, or a dataset by name.")
+@click.option("--split", metavar="SPLIT", help="With --data: use the test side of this split only.")
+@click.option(
+    "--workloads",
+    default=10,
+    show_default=True,
+    type=WholeNumber(min=1),
+    help="Workloads of each device: those with the most programs.",
+)
+@click.option(
+    "--method",
+    default="frozen",
+    show_default=True,
+    metavar="METHOD",
+    help="How the model learns from what is measured: frozen, not at all, or as for `costhub tune`, whose default "
+    "brief takes some minutes for each device.",
+)
+@click.option("--batch", default=16, show_default=True, type=WholeNumber(min=1), help="Programs measured at a time.")
+@click.option("--seeds", default=5, show_default=True, type=WholeNumber(min=1), help="Searches of each workload.")
+@click.option(
+    "--trials",
+    type=WholeNumber(min=1),
+    help="Trials of each search; by default what random search needs for 95 % of the way from the median to the "
+    "optimum, at most 64.",
+)
+@click.option("--all", "every", is_flag=True, help="Include workloads that the model has learned from.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write scores and curves as JSON.")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the curves (.png or .svg).")
+@click.option(
+    "--t4", type=click.Path(path_type=Path, file_okay=False), help="Write every search in the T4 format into a folder."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(
+    strategy: str,
+    model: str,
+    devices: tuple[str, ...],
+    data: str | None,
+    split: str | None,
+    workloads: int,
+    method: str,
+    batch: int,
+    seeds: int,
+    trials: int | None,
+    every: bool,
+    out: Path | None,
+    plot: Path | None,
+    t4: Path | None,
+    as_json: bool,
+) -> None:
+    """Replay searches among programs that were all measured before, and score them.
+
+    Each search chooses among hundreds of measured programs of a workload that the device's models have not learned
+    from. The score is 1 for a search that finds the optimum at once, 0 for random search, and below 0 for a worse one.
+    A file of yours is run as it is.
+    """
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise ArgumentError(f"--plot writes .png or .svg, got {plot}.")
+    from costhub.api.replay import BenchOptions, bench_search
+    from costhub.search.replay.judge import ReplaySettings
+
+    options = BenchOptions(
+        devices=devices,
+        data=data,
+        split=split,
+        workloads=workloads,
+        method=method,
+        settings=ReplaySettings(batch, seeds, trials),
+        every=every,
+        t4=t4,
+    )
+    with interruptible():
+        result = bench_search(strategy, model, options=options)
+    if out is not None:
+        write_replacing(out, result.to_json().encode())
+    if plot is not None:
+        from costhub.api.replay_result import plot_curves
+
+        plot_curves(result, plot)
+    click.echo(result.to_json() if as_json else str(result))

@@ -1,0 +1,1 @@
+"""Searches replayed among programs that were all measured before: no device is needed."""

@@ -1,0 +1,39 @@
+"""Rows of the replay benchmark, and the table that is made of them."""
+
+from __future__ import annotations
+
+from costhub.api.replay_result import ReplayResult
+from costhub.search.replay.judge import ReplaySettings, replay
+from costhub.search.replay.strategies import RandomOrder
+from costhub.testing import made_replay
+from scripts.bench.search.replay import ENTRIES, POINTS, Entry, row_of
+from scripts.tables.search import replay_table
+
+
+def row(entry: Entry, device: str, *, trials: int = 24) -> dict[str, object]:
+    settings = ReplaySettings(seeds=2, batch=4, trials=trials)
+    scores = tuple(replay(made_replay(seed=seed), RandomOrder, lambda _: None, settings) for seed in range(2))
+    return row_of(entry, device, ReplayResult("random", "", "", settings, scores), 1.5)
+
+
+def test_a_row_has_the_scores_and_the_curve_to_the_end_of_the_search() -> None:
+    found = row(ENTRIES[0], "made")
+
+    assert (found["strategy"], found["model"], found["device"], found["seeds"]) == ("random", "", "made", 2)
+    curve = found["curve"]
+    assert isinstance(curve, list)
+    assert len(curve) == len(POINTS)
+    assert curve == sorted(curve)
+    assert curve[POINTS.index(24)] == curve[-1]  # nothing was measured later
+    assert len(found["by_workload"]) == 2  # type: ignore[arg-type]
+
+
+def test_a_mean_is_shown_of_what_was_played_on_every_device() -> None:
+    rows = [row(ENTRIES[0], "a"), row(ENTRIES[0], "b"), row(Entry("model", "mine"), "a")]
+
+    lines = replay_table({"rows": rows}).splitlines()
+
+    mean = f"{(rows[0]['score'] + rows[1]['score']) / 2:.2f}"  # type: ignore[operator]
+    assert lines[2].split("|")[5].strip() == mean
+    assert lines[3].split("|")[5].strip() == "-"
+    assert "`mine`, frozen" in lines[3]
