@@ -72,3 +72,9 @@ def test_a_missing_or_damaged_file_is_a_wrong_input(
     assert done.code == 2
     assert "`costhub lock" in done.err
     assert "object has no attribute" not in done.err
+
+
+def test_a_file_of_a_newer_costhub_asks_for_an_update(small_hub: Path, costhub: Any, project: Path) -> None:
+    (project / "costhub.lock").write_text('{"version": 99, "locks": {}}')
+
+    assert "Update costhub" in costhub("lock", "--check").err

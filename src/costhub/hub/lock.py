@@ -152,10 +152,11 @@ def read_lock(path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
         raise LockFileError(f"There is no {path}. `costhub lock NAME` writes one.")
     try:
         content = json.loads(read_regular(path, limit=MAX_LOCK_BYTES, error=LockFileError))
+        if isinstance(content, dict):  # Of a newer version, nothing else is known.
+            refuse_newer(content, newest=LOCK_VERSION, what=path, error=LockFileError)
         entries = content.get("pins") if isinstance(content, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("it should be an object with a list of pins")
-        refuse_newer(content, newest=LOCK_VERSION, what=path, error=LockFileError)
         return tuple(_pin(entry) for entry in entries)
     except (ValueError, RecursionError) as error:
         raise LockFileError(
