@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from costhub.api.measuring import BoardsAt
     from costhub.api.models import load_model, pull
     from costhub.api.probe import probe
-    from costhub.api.replay import BenchOptions, bench_search
+    from costhub.api.replay.bench import BenchOptions, bench_search
     from costhub.api.tune import TuneOptions, tune
     from costhub.hub.contribute import contribute
     from costhub.hub.data import (
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
 # that neither `costhub --help` nor a script that needs only one of them should have to wait.
 _LAZY = {
-    "BenchOptions": "costhub.api.replay:BenchOptions",
+    "BenchOptions": "costhub.api.replay.bench:BenchOptions",
     "BoardsAt": "costhub.api.measuring:BoardsAt",
     "CollectOptions": "costhub.api.collect:CollectOptions",
     "CompileOptions": "costhub.api.compile:CompileOptions",
     "TuneOptions": "costhub.api.tune:TuneOptions",
     "adapt": "costhub.api.learning:adapt",
-    "bench_search": "costhub.api.replay:bench_search",
+    "bench_search": "costhub.api.replay.bench:bench_search",
     "check": "costhub.api.check:check",
     "check_lock": "costhub.hub.lock:check_lock",
     "collect": "costhub.api.collect:collect",

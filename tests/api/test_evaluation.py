@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,22 +17,6 @@ from costhub.hub.data import load_programs
 from costhub.models.compound.conditioned import Conditioned
 from costhub.models.evaluate import evaluate_scores
 from costhub.models.folder import load_model
-
-_measured = runpy.run_path(str(Path(__file__).parents[1] / "cli/measured_folder.py"))
-build_data, train_model = _measured["build_data"], _measured["train_model"]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = build_data(tmp_path_factory.mktemp("evaluation") / "data")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def model(data: Path) -> Path:
-    """A model that has learned from all workloads but conv2d0 and matmul0."""
-    folder: Path = train_model(data, data.parent)
-    return folder
 
 
 class Ranking:

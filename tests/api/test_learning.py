@@ -19,12 +19,6 @@ _measured = runpy.run_path(str(Path(__file__).parents[1] / "cli/measured_folder.
 build_data, train_model = _measured["build_data"], _measured["train_model"]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = build_data(tmp_path_factory.mktemp("learning") / "data")
-    return folder
-
-
 def test_data_by_name_and_their_programs_give_one_model(data: Path) -> None:
     programs = load_programs(data)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from costhub.dataset.blocks import open_devices
-from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modules_of
-from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import IntArray
 from costhub.search.knobs import Knobs
 from costhub.search.replay.strategies import ReplayStrategy
+from costhub.search.replay.workloads import knobs_by_key
 
 Throughput = npt.NDArray[np.float64]
 Propose = Callable[[IntArray, IntArray], IntArray]
@@ -98,21 +96,11 @@ def best_so_far(throughput: Throughput, chosen: IntArray) -> Throughput:
     return best
 
 
-def knobs_by_key(data: Path, devices: Sequence[str], keys: pa.Array) -> list[Knobs]:
-    """The knobs of programs, by their keys, in order."""
-    folder = DataFolder.open(data)
-    program_keys = ProgramKeys(modules_of(folder))
-    traces: dict[bytes, str] = {}
-    for part in folder.iter_measurements(list(devices), KEY_COLUMNS):
-        traces |= zip(program_keys.of(part).to_pylist(), part["trace"].to_pylist(), strict=True)
-    return [Knobs.read(traces[key]) for key in keys.to_pylist()]
-
-
 def knobs_of_workloads(data: Path, device: str, spec: str, workloads: set[str]) -> dict[str, list[Knobs]]:
     """The knobs of the programs of some workloads, in the order in which `load_programs` gives the programs."""
     (opened,) = open_devices(data, device, workloads, spec, failures=False)
     block, _ = opened.with_features(progress=False)
-    knobs = knobs_by_key(data, [device], block.keys)
+    knobs = knobs_by_key(data, [device], block.keys.to_pylist())
     return {
         name: [knobs[place] for place in np.flatnonzero(block.workload == number)]
         for number, name in enumerate(block.workload_ids)

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from costhub.api.replay import SUITE, BenchOptions, bench_search
-from costhub.api.replay_result import ReplayResult
+from costhub.api.replay.bench import SUITE, BenchOptions, bench_search
+from costhub.api.replay.result import ReplayResult
 from costhub.search.replay.judge import ReplaySettings
 from scripts.bench.common import machine, options
 from scripts.bench.common.rows import RowFile

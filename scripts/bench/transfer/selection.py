@@ -29,11 +29,11 @@ from costhub.models.protocol import CostModel
 from costhub.papers.autotvm import Diverse
 from costhub.papers.release import Clustered
 from costhub.search.knobs import Knobs
+from costhub.search.replay.workloads import knobs_by_key
 from costhub.search.selection import Candidates, Ranked, Selection
 from costhub.transfer.methods.corrected import Corrected
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import folds, own_copy
-from scripts.bench.common.pools import knobs_by_key
 from scripts.bench.common.rows import Row, RowFile, mean_curves
 from scripts.bench.transfer.tasks import SPEC, Devices
 from scripts.tables.gains import mean_with_error
@@ -94,7 +94,7 @@ def pools(source: Devices | None, target: Devices, *, programs: int, workloads: 
     for index, name in enumerate(own.workload_ids):
         places = np.flatnonzero(own.workload == index)
         if len(places) >= programs:
-            knobs = knobs_by_key(target.data, target.devices, measured.keys.take(pa.array(places)))
+            knobs = knobs_by_key(target.data, target.devices, measured.keys.take(pa.array(places)).to_pylist())
             first = np.unique([knobs.index(each) for each in knobs])
             if len(first) >= programs:
                 candidates[name] = own.select(places[first]), [knobs[place] for place in first]

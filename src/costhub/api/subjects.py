@@ -321,7 +321,7 @@ def _module_in(path: Path) -> Any:
 
 
 MOST_BYTES = 2.0**28
-"""Of a kernel's arguments. Its inputs take a second for each program, but the last layer of a language model, which
+"""Of a kernel's arguments. Making them takes long for each program, but the last layer of a language model, which
 reads 150 MB for each token, takes more of the network's time than all others."""
 
 

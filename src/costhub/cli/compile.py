@@ -18,6 +18,7 @@ from costhub.cli.shared.options import (
     fast_math_option,
     layout_option,
     list_option,
+    nothing_named,
     seed_option,
 )
 from costhub.errors import NetworkError, WorkloadError
@@ -38,10 +39,7 @@ def _named(context: click.Context, parameter: click.Parameter, workloads: tuple[
     """The workloads; refuses a command that names none, before it is asked for its other options."""
     if workloads or context.resilient_parsing:
         return workloads
-    raise click.UsageError(
-        "This does not say what to compile: name a network, a kernel or a file, as in "
-        "`costhub compile resnet50 --out compiled/`."
-    )
+    raise nothing_named("compile", "compiled/")
 
 
 @click.command("compile", cls=ListingCommand, epilog=EXAMPLE)

@@ -20,6 +20,7 @@ from costhub.cli.shared.options import (
     fast_math_option,
     layout_option,
     list_option,
+    nothing_named,
     seed_option,
     trials_per_workload_option,
 )
@@ -219,7 +220,4 @@ def _named(context: click.Context, workloads: tuple[str, ...]) -> tuple[str, ...
     named = (workloads, context.params.get("networks"), context.params.get("suites"))
     if any(named) or context.resilient_parsing:
         return workloads
-    raise click.UsageError(
-        "This does not say what to tune: name a network, a kernel or a file, as in "
-        "`costhub tune resnet50 --out tuned/`."
-    )
+    raise nothing_named("tune", "tuned/")

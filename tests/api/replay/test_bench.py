@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from costhub.api.replay import SUITE, BenchOptions, bench_search, imported
+from costhub.api.replay.bench import SUITE, BenchOptions, bench_search, imported
 from costhub.dataset.splits.split import Split, find_split, save_split
 from costhub.errors import ArgumentError, CosthubError
 from costhub.hub.catalogue.hubs import list_models
@@ -18,8 +17,6 @@ from costhub.hub.data import find_data
 from costhub.search.replay.judge import ReplaySettings
 from costhub.search.replay.strategies import GeneticOrder
 
-_measured = runpy.run_path(str(Path(__file__).parents[1] / "cli/measured_folder.py"))
-build_data, train_model = _measured["build_data"], _measured["train_model"]
 MINE = """
 import numpy as np
 
@@ -36,19 +33,6 @@ class Model:
 
 NUMBER = 3
 """
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = build_data(tmp_path_factory.mktemp("replay") / "data")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def model(data: Path) -> Path:
-    """A model that has learned from all workloads but conv2d0 and matmul0."""
-    folder: Path = train_model(data, data.parent)
-    return folder
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costhub.api.replay_result import ReplayResult, plot_curves, write_t4
+from costhub.api.replay.result import ReplayResult, plot_curves, write_t4
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import RandomOrder
 from costhub.testing import made_replay

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from costhub.api.models import load_model
-from costhub.api.replay_result import ReplayResult, write_t4
+from costhub.api.replay.result import ReplayResult, write_t4
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import find_split
@@ -105,19 +105,19 @@ def bench_search(
     own = _own_model(model)
     METHODS.check(options.method)
     played: list[ReplayWorkload] = []
-    scores = []
-    model_name = method = ""
-    devices = _devices(options)
+    scores, names, method, devices = [], set(), "", _devices(options)
     with bar(len(devices) * options.workloads, desc=name, unit="workload", enabled=progress) as shown:
         for device in devices:
             scorer = own if own is not None or model is None else _named_model(cast("str", model), device, options)
             workloads = _workloads(device, scorer, options, has_features=needs_features, progress=progress)
             new_model, method = _models(scorer, options.method)
-            model_name = _name_of(scorer, model)
+            names.add(_name_of(scorer))
             for workload in workloads:
                 scores.append(replay(workload, factory, new_model, options.settings))
                 shown.update(1)
             played += workloads
+    # `auto` may stand for another model on each device.
+    model_name = names.pop() if len(names) == 1 else str(model)
     result = ReplayResult(name, model_name, method, options.settings, tuple(scores))
     if options.t4 is not None:
         write_t4(result, played, options.t4)
@@ -147,18 +147,26 @@ def _workloads(
     place = find_data(device if options.data is None else options.data)
     split = SUITE[device] if options.data is None else options.split
     wanted = set(find_split(place.path, split).test) if split else None
-    load = partial(load_replay, Path(place.path), device, workloads=wanted, count=options.workloads, progress=progress)
+    return load_replay(
+        Path(place.path),
+        device,
+        workloads=wanted,
+        spec=getattr(scorer, "feature_spec", DEFAULT_SPEC) if has_features else None,
+        count=options.workloads,
+        on_chosen=None if options.every else partial(_check_unknown, scorer, device),
+        progress=progress,
+    )
+
+
+def _check_unknown(scorer: Any, device: str, chosen: Set[str]) -> None:
+    """Refuses a model that has learned from the workloads on the device."""
     info = getattr(scorer, "info", None)
-    if info is not None and not options.every and device in info.device_ids:
-        # Before features are computed.
-        chosen = {each.task.workload_id for each in load(spec=None)}
-        known = chosen & set(info.train_workloads)
-        if known:
-            raise ArgumentError(
-                f"{getattr(scorer, 'name', '') or 'The model'} has learned from {len(known)} of these {len(chosen)} "
-                f"workloads on {device}, so its score would say nothing. --all (every=True) plays anyway."
-            )
-    return load(spec=getattr(scorer, "feature_spec", DEFAULT_SPEC) if has_features else None)
+    known = chosen & set(info.train_workloads) if info is not None and device in info.device_ids else ()
+    if known:
+        raise ArgumentError(
+            f"{getattr(scorer, 'name', '') or 'The model'} has learned from {len(known)} of these {len(chosen)} "
+            f"workloads on {device}, so its score would say nothing. --all (every=True) plays anyway."
+        )
 
 
 def _named_model(name: str, device: str, options: BenchOptions) -> CostModel:
@@ -179,14 +187,11 @@ def _models(scorer: Any, method: str) -> tuple[Callable[[int], SearchModel | Non
 
     # What only predicts cannot be carried over to a task.
     chosen = method if isinstance(scorer, CostModel) else FROZEN
-    return partial(_new_model, SearchModel, scorer, find_method(chosen)), chosen
+    how = find_method(chosen)
+    return lambda seed: SearchModel(scorer, method=how, seed=seed), chosen
 
 
-def _new_model(kind: Any, scorer: Any, method: Any, seed: int) -> SearchModel:
-    return cast("SearchModel", kind(scorer, method=method, seed=seed))
-
-
-def _name_of(scorer: Any, model: Any) -> str:
+def _name_of(scorer: Any) -> str:
     if scorer is None:
         return ""
     return str(getattr(scorer, "name", "") or type(scorer).__name__)

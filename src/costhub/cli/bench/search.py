@@ -97,7 +97,7 @@ def command(
     """
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise ArgumentError(f"--plot writes .png or .svg, got {plot}.")
-    from costhub.api.replay import BenchOptions, bench_search
+    from costhub.api.replay.bench import BenchOptions, bench_search
     from costhub.search.replay.judge import ReplaySettings
 
     options = BenchOptions(
@@ -115,7 +115,7 @@ def command(
     if out is not None:
         write_replacing(out, result.to_json().encode())
     if plot is not None:
-        from costhub.api.replay_result import plot_curves
+        from costhub.api.replay.result import plot_curves
 
         plot_curves(result, plot)
     click.echo(result.to_json() if as_json else str(result))

@@ -34,6 +34,14 @@ def check_tracker_options(tracker: str | None, key: str | None) -> None:
         raise click.UsageError("--tracker and --key go together: give both or neither.")
 
 
+def nothing_named(verb: str, out: str) -> click.UsageError:
+    """The error of a command that names neither a network nor a kernel nor a file."""
+    return click.UsageError(
+        f"This does not say what to {verb}: name a network, a kernel or a file, as in "
+        f"`costhub {verb} resnet50 --out {out}`."
+    )
+
+
 def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
     """`--trials-per-workload`, with `--trials`, its name until 0.1, as a hidden alias that warns.
 

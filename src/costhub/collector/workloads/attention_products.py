@@ -17,16 +17,15 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
 from tvm_ffi import structural_equal
 
+from costhub.collector.workloads.relax_calls import FUSABLE, INJECTIVE, PERMUTE, RESHAPE, permuted_axes, reshaped_once
 from costhub.collector.workloads.row_norms import extent
 
 HEADS = "matmul_heads"
 """How the block of such a product is named."""
 COPY = "transpose_heads"
-_FUSABLE, _INJECTIVE = 4, 2
-"""TVM's ``kOutEWiseFusable``, after which may come what takes each number by itself, and ``kInjective``."""
-_MATMUL, _PERMUTE, _RESHAPE = "relax.matmul", "relax.permute_dims", "relax.reshape"
+_MATMUL = "relax.matmul"
 _SLICE = "relax.strided_slice"
-_SHAPED = (_RESHAPE, "relax.squeeze", "relax.expand_dims")
+_SHAPED = (RESHAPE, "relax.squeeze", "relax.expand_dims")
 """Operators that keep the numbers in their order."""
 Index = Sequence[Any]
 At = Callable[[Index], Index]
@@ -85,7 +84,7 @@ def heads_product(left: _View, right: _View, shape: Sequence[int], order: Sequen
 
     product = te.compute([extent(full[axis]) for axis in order], summed, name=HEADS, tag="matmul")
     function = te.create_prim_func([*operands, product]).without_attr("global_symbol")
-    return function.with_attrs({"op_pattern": _FUSABLE, "tirx.noalias": True})
+    return function.with_attrs({"op_pattern": FUSABLE, "tirx.noalias": True})
 
 
 def heads_copy(view: _View, shape: Sequence[int]) -> Any:
@@ -93,7 +92,7 @@ def heads_copy(view: _View, shape: Sequence[int]) -> Any:
     data = te.placeholder([extent(n) for n in _shape(view.data)], "float32")
     copy = te.compute([extent(n) for n in shape], lambda *index: _read(data, view.at(index)), name=COPY)
     function = te.create_prim_func([data, copy]).without_attr("global_symbol")
-    return function.with_attrs({"op_pattern": _INJECTIVE, "tirx.noalias": True})
+    return function.with_attrs({"op_pattern": INJECTIVE, "tirx.noalias": True})
 
 
 def _read(tensor: Any, index: Index) -> Any:
@@ -149,21 +148,13 @@ class _Joiner(PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         name, read = getattr(call.op, "name", ""), call.args
         is_product = name == _MATMUL and not self.weights.intersection(read)
-        is_written = name == _PERMUTE and self.uses.ends_in(read[0], _MATMUL)
+        is_written = name == PERMUTE and self.uses.ends_in(read[0], _MATMUL)
         call = self.visit_expr_post_order(call)
         if is_product:
             return self._product(call)
-        if name == _RESHAPE:
-            return self._shortened(call)
+        if name == RESHAPE:
+            return reshaped_once(self, call)
         return self._written(call) if is_written else call
-
-    def _shortened(self, call: Any) -> Any:
-        """Of two reshapes, one: TVM would fuse the two into a kernel that copies."""
-        made: Any = call.args[0]
-        while isinstance(made, relax.Var):
-            made = self.lookup_binding(made)
-        is_second = getattr(getattr(made, "op", None), "name", "") == _RESHAPE
-        return relax.op.reshape(made.args[0], call.ty.shape) if is_second else call
 
     def _product(self, call: Any) -> Any:
         tensors = [*call.args, call]
@@ -231,7 +222,7 @@ class _Joiner(PyExprMutator):  # type: ignore[misc]
         name = getattr(getattr(made, "op", None), "name", "")
         if not name or not all(hasattr(each, "ty") for each in made.args):
             return _plain(data)
-        if name == _PERMUTE:
+        if name == PERMUTE:
             inner, axes = self._view(made.args[0], until), permuted_axes(made)
             places = [axes.index(axis) for axis in range(len(axes))]
             return _View(inner.data, lambda i: inner.at([i[place] for place in places]), inner.factor, True)
@@ -275,17 +266,6 @@ class _Joiner(PyExprMutator):  # type: ignore[misc]
         if _shape(made.args[0])[axis] != size[axis] * len(made.ty.fields):
             return _plain(data)
         return self._shifted(made.args[0], {axis: item.index * size[axis]}, until)
-
-
-def permuted_axes(call: Any) -> list[int]:
-    """The axes of a permutation; all of them in reverse where it names none."""
-    rank = len(call.ty.shape)
-    return [int(axis) % rank for axis in call.attrs.axes] if call.attrs.axes is not None else list(range(rank))[::-1]
-
-
-def is_one(size: Any) -> bool:
-    """Whether an extent is known to be 1."""
-    return isinstance(size, tirx.IntImm) and int(size) == 1
 
 
 def _plain(data: Any) -> _View:

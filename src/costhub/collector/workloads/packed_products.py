@@ -14,13 +14,20 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
-from costhub.collector.workloads.attention_products import is_one, join_transposes, permuted_axes
+from costhub.collector.workloads.attention_products import join_transposes
+from costhub.collector.workloads.relax_calls import (
+    FUSABLE,
+    PERMUTE,
+    RESHAPE,
+    is_one,
+    made_by,
+    permuted_axes,
+    reshaped_once,
+)
 from costhub.collector.workloads.row_norms import extent, row_norm
 
 PRODUCT = "matmul_packed"
 """How the block of such a product is named."""
-_FUSABLE = 4
-"""TVM's ``kOutEWiseFusable``: what follows on each number by itself may go into the kernel."""
 _DIMENSIONS = 2
 _MOST_ADDED = 0.1
 """Columns of zeros, as a share of the weights, that may be added so that vectors divide them."""
@@ -87,7 +94,7 @@ def packed_product(rows: int, depth: int, columns: int, lanes: int) -> Any:
     if computed > rows:
         product = te.compute((shape[0], extent(columns)), lambda m, n: product[m, n], name="rows")
     function = te.create_prim_func([data, weights, product]).without_attr("global_symbol")
-    return function.with_attrs({"op_pattern": _FUSABLE, "tirx.noalias": True})
+    return function.with_attrs({"op_pattern": FUSABLE, "tirx.noalias": True})
 
 
 def _of_weights(main: Any) -> set[Any]:
@@ -145,7 +152,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         return relax.op.reshape(self.builder_.emit(found), call.ty.shape) if last > 1 else found
 
 
-_RESHAPE, _PERMUTE, _BROADCAST = "relax.reshape", "relax.permute_dims", "relax.broadcast_to"
+_BROADCAST = "relax.broadcast_to"
 _NORM, _SOFTMAX = "relax.nn.layer_norm", "relax.nn.softmax"
 _POINTWISE = {
     **dict.fromkeys(("relax.add", "relax.multiply", "relax.subtract", "relax.divide"), 2),
@@ -166,9 +173,9 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
         name = getattr(call.op, "name", "")
-        if name == _RESHAPE:
-            return self._shortened(call)
-        if name == _PERMUTE:
+        if name == RESHAPE:
+            return reshaped_once(self, call)
+        if name == PERMUTE:
             return self._permuted_once(call)
         if name == _BROADCAST and structural_equal(call.args[0].ty, call.ty):
             return call.args[0]
@@ -187,17 +194,9 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
             computed = relax.Call(call.op, [*moved, *others], call.attrs)
         return relax.op.reshape(self.builder_.emit(computed), call.ty.shape)
 
-    def _shortened(self, call: Any) -> Any:
-        """Of two reshapes one after the other, one; none where they end in the shape that was there before."""
-        first = self._reshape(call.args[0])
-        if first is None:
-            return call
-        data = first.args[0]
-        return data if structural_equal(data.ty, call.ty) else relax.op.reshape(data, call.ty.shape)
-
     def _permuted_once(self, call: Any) -> Any:
         """Of two permutations one after the other, one; a reshape where numbers stay in their order."""
-        made, data, axes = self._made(call.args[0], _PERMUTE), call.args[0], permuted_axes(call)
+        made, data, axes = made_by(self, call.args[0], PERMUTE), call.args[0], permuted_axes(call)
         if made is not None:
             data, axes = made.args[0], [permuted_axes(made)[axis] for axis in axes]
         moved = [axis for axis in axes if not is_one(data.ty.shape[axis])]
@@ -205,19 +204,9 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
             return relax.op.permute_dims(data, axes)
         return data if structural_equal(data.ty, call.ty) else relax.op.reshape(data, call.ty.shape)
 
-    def _reshape(self, data: Any) -> Any:
-        return self._made(data, _RESHAPE)
-
-    def _made(self, data: Any, operator: str) -> Any:
-        """The call of an operator that made a variable, perhaps under another name; None where it is another one."""
-        made: Any = data
-        while isinstance(made, relax.Var):
-            made = self.lookup_binding(made)
-        return made if getattr(getattr(made, "op", None), "name", "") == operator else None
-
     def _in_rows(self, data: Any) -> Any:
         """The tensor of fewer dimensions that `data` was made of by a reshape which leaves its rows whole."""
-        made = self._reshape(data)
+        made = made_by(self, data, RESHAPE)
         if made is None or not _DIMENSIONS <= len(made.args[0].ty.shape) < len(made.ty.shape):
             return None
         return made.args[0] if int(made.args[0].ty.shape[-1]) == int(made.ty.shape[-1]) else None

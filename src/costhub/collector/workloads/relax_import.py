@@ -22,6 +22,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.frontend.torch import from_exported_program
 
 from costhub.collector.workloads.blocked_layouts import CONVOLUTION, block_layouts, legalize_convolution
+from costhub.collector.workloads.relax_calls import INJECTIVE
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 TRANSFORM_PARAMS = "main_transform_params"
 """The function that `import_network` puts beside ``main``: what is computed from weights alone."""
 
-_INJECTIVE = 2
-"""TVM's ``kInjective``: each number of the output is made of one of each input."""
 # Convolutions and the axis of their weights that runs over the output's channels.
 _OUTPUT_AXIS = {
     "relax.nn.conv1d": 0,
@@ -126,7 +125,7 @@ class _ConversionsFuse:
     def transform_module(self, mod: Any, context: Any) -> Any:
         found = [g for g in mod.get_global_vars() if g.name_hint.startswith("te_layout_transform")]
         for name in found:
-            mod[name] = mod[name].with_attr("op_pattern", _INJECTIVE)
+            mod[name] = mod[name].with_attr("op_pattern", INJECTIVE)
         return mod
 
 

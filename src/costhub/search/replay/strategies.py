@@ -71,7 +71,7 @@ class RandomOrder(_Memory):
 class ModelOrder(_Memory):
     """Measures what the model ranks first, which learns from what is told, as in `costhub tune`.
 
-    A share of each batch is random, as in TVM's evolutionary search (`eps_greedy`).
+    A share of each batch is random, as in TVM's evolutionary search (`eps_greedy`): one program of twenty.
 
     Example:
         >>> from costhub.models.trees.gbt import Gbt, GbtOptions

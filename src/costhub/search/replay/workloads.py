@@ -7,7 +7,7 @@ a table. A schedule space of TVM cannot be exhausted; what was measured of it st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +96,7 @@ def load_replay(
     workloads: set[str] | None = None,
     spec: str | None = DEFAULT_SPEC,
     count: int = WORKLOADS,
+    on_chosen: Callable[[Set[str]], None] | None = None,
     progress: bool = True,
 ) -> list[ReplayWorkload]:
     """The most densely measured workloads of a device, those with the most programs first.
@@ -107,6 +108,7 @@ def load_replay(
         spec: Feature spec of the programs; missing features are computed, which takes minutes the first time. None
             leaves them out: programs then have no rows.
         count: Number of workloads.
+        on_chosen: Called with their ids before features are computed; may raise.
         progress: Show a progress bar on a terminal.
 
     Raises:
@@ -119,11 +121,13 @@ def load_replay(
     names = {block.workload_ids[number] for number in densest if sizes[number] >= 2}
     if not names:
         raise DataError(f"{path} has two measured programs of no workload on {device}; there is nothing to search.")
+    if on_chosen is not None:
+        on_chosen(names)
     block = block.of_workloads(names)
     if spec is not None:
         block, _ = block.with_features(progress=progress)
     programs = _without_rows(block) if spec is None else block.load(progress=False)
-    knobs = _knobs(path, device, block.keys.to_pylist())
+    knobs = knobs_by_key(path, [device], block.keys.to_pylist())
     uses = workload_uses(DataFolder.open(path).workloads())
     found = []
     for number in np.unique(programs.workload).tolist():
@@ -140,11 +144,12 @@ def _without_rows(block: ProgramBlock) -> Programs:
     return Programs(no_rows, none, block.workload, block.workload_ids, block.latency_s, device_ids=devices)
 
 
-def _knobs(path: Path, device: str, keys: Sequence[bytes]) -> list[Knobs]:
+def knobs_by_key(path: Path, devices: Sequence[str], keys: Sequence[bytes]) -> list[Knobs]:
+    """The knobs of programs, by their keys (`ProgramKeys`), in order."""
     folder = DataFolder.open(path)
     program_keys, wanted = ProgramKeys(modules_of(folder)), set(keys)
     found: dict[bytes, Knobs] = {}
-    for part in folder.iter_measurements([device], KEY_COLUMNS):
+    for part in folder.iter_measurements(list(devices), KEY_COLUMNS):
         for key, trace in zip(program_keys.of(part).to_pylist(), part["trace"].to_pylist(), strict=True):
             if key in wanted and key not in found:
                 found[key] = Knobs.read(trace)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costhub.api.replay_result import ReplayResult
+from costhub.api.replay.result import ReplayResult
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import RandomOrder
 from costhub.testing import made_replay

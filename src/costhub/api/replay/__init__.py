@@ -1,0 +1,1 @@
+"""Searches replayed without a device: what is played, and how the scores are shown and exchanged."""

@@ -1,0 +1,50 @@
+"""Provides what the passes over relax functions share: which call made a variable, and shorter chains of reshapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import relax, tirx
+from tvm_ffi import structural_equal
+
+FUSABLE, INJECTIVE = 4, 2
+"""TVM's ``kOutEWiseFusable``: what follows on each number by itself may go into the kernel; and ``kInjective``: each
+number of the output is made of one of each input."""
+RESHAPE, PERMUTE = "relax.reshape", "relax.permute_dims"
+
+
+def made_by(mutator: Any, data: Any, operator: str) -> Any:
+    """The call of an operator that made a tensor, perhaps under another name; None where something else did.
+
+    Args:
+        mutator: A ``PyExprMutator``, which has the bindings so far.
+        data: A tensor.
+        operator: Name of the operator.
+    """
+    made: Any = data
+    while isinstance(made, relax.Var):
+        made = mutator.lookup_binding(made)
+    return made if getattr(getattr(made, "op", None), "name", "") == operator else None
+
+
+def reshaped_once(mutator: Any, call: Any) -> Any:
+    """Of two reshapes one after the other, one; none where they end in the shape that was there before.
+
+    TVM would fuse the two into a kernel that copies.
+    """
+    first = made_by(mutator, call.args[0], RESHAPE)
+    if first is None:
+        return call
+    data = first.args[0]
+    return data if structural_equal(data.ty, call.ty) else relax.op.reshape(data, call.ty.shape)
+
+
+def permuted_axes(call: Any) -> list[int]:
+    """The axes of a permutation; all of them in reverse where it names none."""
+    rank = len(call.ty.shape)
+    return [int(axis) % rank for axis in call.attrs.axes] if call.attrs.axes is not None else list(range(rank))[::-1]
+
+
+def is_one(size: Any) -> bool:
+    """Whether an extent is known to be 1."""
+    return isinstance(size, tirx.IntImm) and int(size) == 1
