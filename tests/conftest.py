@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -157,6 +158,30 @@ def hugging_face(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture(scope="session")
+def _published() -> dict[str, Any]:
+    """What a server holds after a publication, by the rows published."""
+    return {}
+
+
+@pytest.fixture
+def publish_rows(
+    measured: Callable[..., Path], hugging_face: Any, tmp_path: Path, _published: dict[str, Any]
+) -> Callable[..., None]:
+    """Has the server hold measured rows as hf-hub:acme/data: published for the first test, copied for all others."""
+    from costhub.hub.publish import publish
+
+    def put(**rows: Any) -> None:
+        if (key := repr(rows)) not in _published:
+            with pytest.MonkeyPatch.context() as patch:  # the check has its own tests
+                patch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
+                publish(measured(tmp_path / "published", **rows), "hf-hub:acme/data", agree=True)
+            _published[key] = hugging_face.held()
+        hugging_face.hold(_published[key])
+
+    return put
+
+
+@pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
     """Finds a port of the loopback that nothing listens on."""
 
@@ -209,8 +234,8 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def measured() -> Callable[..., Path]:
-    """Makes a data folder of real rows of one device, from `start` on, that keeps every rule."""
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes a data folder of real rows of one device, from `start` on, that keeps every rule; a copy from then on."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -229,7 +254,9 @@ def measured() -> Callable[..., Path]:
     again = table.filter(pc.is_in(table["program_id"], value_set=twice)).sort_by("timestamp")
     first = pa.array([again["session"][0].as_py()])
 
-    def make(path: Path, start: int = 0, count: int = 40, *, session: int | None = None) -> Path:
+    @cache
+    def made(start: int, count: int, session: int | None) -> Path:
+        path = tmp_path_factory.mktemp("measured")
         chosen = rows.slice(start, count)
         if session is not None:
             is_first = pc.is_in(again["session"], value_set=first)
@@ -242,6 +269,10 @@ def measured() -> Callable[..., Path]:
         with folder.writer(device_id) as writer:
             writer.extend(chosen)
         return path
+
+    def make(path: Path, start: int = 0, count: int = 40, *, session: int | None = None) -> Path:
+        assert not path.exists()
+        return Path(shutil.copytree(made(start, count, session), path))
 
     return make
 

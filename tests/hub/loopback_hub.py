@@ -8,6 +8,7 @@ request. It takes no uploads to Xet storage, so clients that write run with HF_H
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
 import re
@@ -123,6 +124,15 @@ class LoopbackHub:
         files = self.files(repo, ref) | changes
         kept = {name: content for name, content in files.items() if content is not None}
         return self.commit(repo, kept, ref=ref, message=message)
+
+    def held(self) -> dict[str, Any]:
+        """A copy of what it holds and has noted, for `hold`."""
+        names = ("commits", "refs", "tags", "pulls", "messages", "stored", "requests", "bytes_served")
+        return copy.deepcopy({name: getattr(self, name) for name in names})
+
+    def hold(self, held: dict[str, Any]) -> None:
+        """Holds what another server held: as if the same requests had been sent to this one."""
+        vars(self).update(copy.deepcopy(held))
 
     def __enter__(self) -> LoopbackHub:
         self._thread.start()

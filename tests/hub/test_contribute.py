@@ -17,11 +17,9 @@ TO, REPO = "hf-hub:acme/data", "datasets/acme/data"
 
 
 @pytest.fixture
-def dataset(measured: Any, tmp_path: Path, hugging_face: Any) -> Any:
+def dataset(publish_rows: Any, hugging_face: Any) -> Any:
     """The server, with a dataset on it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
-        publish(measured(tmp_path / "published"), TO, agree=True)
+    publish_rows()
     hugging_face.requests.clear()
     return hugging_face
 

@@ -6,17 +6,14 @@ from typing import Any
 
 import pytest
 
-from costhub.hub.publish import publish
-
 TO = "hf-hub:acme/data"
 
 
 @pytest.fixture
-def mine(measured: Any, tmp_path: Path, hugging_face: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+def mine(measured: Any, publish_rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Measurements for a dataset that is on the hub; the deep rules have a test elsewhere."""
-    monkeypatch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
     monkeypatch.setattr("costhub.hub.contribute.check_folder", lambda *_, **__: [])
-    publish(measured(tmp_path / "published"), TO, agree=True)
+    publish_rows()
     return str(measured(tmp_path / "mine", 100))
 
 

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from costhub.hub.contribute import contribute
-from costhub.hub.publish import publish
 
 TO = "hf-hub:acme/data"
 
 
 @pytest.fixture
-def offered(measured: Any, unchecked: Any, tmp_path: Path, hugging_face: Any) -> Callable[..., str]:
+def offered(measured: Any, unchecked: Any, tmp_path: Path, publish_rows: Any) -> Callable[..., str]:
     """Publishes rows of one session once, and offers others; gives the address of the pull request."""
-    publish(measured(tmp_path / "published", session=0), TO, agree=True)
+    publish_rows(session=0)
 
     def offer(name: str = "mine", **rows: Any) -> str:
         done = contribute(measured(tmp_path / name, **(rows or {"session": 1})), TO, deep=False, agree=True)
