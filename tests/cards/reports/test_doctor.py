@@ -32,9 +32,9 @@ def test_what_a_stranger_wrote_does_not_paint_the_terminal() -> None:
 
 def test_a_network_is_a_table_of_shares() -> None:
     kernels = (
-        KernelCoverage("conv", 2, 0.9, 6, 0, 0.5, 10.0, 1.0),
-        KernelCoverage("dense", 1, 0.095, 0, 0, 0.0, None, None),
-        KernelCoverage("mean", 1, 0.005, 3, 3, 0.25, None, None),
+        KernelCoverage("conv", "conv_8x8", 2, 0.9, 6, 0, 0.5, 10.0, 1.0),
+        KernelCoverage("dense", None, 1, 0.095, 0, 0, 0.0, None, None),
+        KernelCoverage("mean", "reduce_8x8", 1, 0.005, 3, 3, 0.25, None, None),
     )
     coverage = NetworkCoverage("net", kernels, {"moves data only": 4}, trials=12, foreign_trials=3)
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from costhub.cards.reports.doctor import doctor_text
 from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 from costhub.dataset.doctor.examine import Examination, examine_database
+from costhub.dataset.doctor.manifest import manifest
 
 
 def examined(folder: Path) -> Examination:
@@ -80,3 +82,22 @@ def test_a_kernel_is_found_whatever_its_variables_are_called(search: Any, tmp_pa
     coverage = cover(found, "net", [NetworkKernel("k", 1, kernel.flop, tvm.ir.save_json(renamed))], {})
 
     assert coverage.tuned == 1
+
+
+def test_a_kernel_has_its_name_in_the_network_everywhere(search: Any, tmp_path: Path) -> None:
+    for number in range(12):
+        if search.record(number)[0] == 1:
+            search.change(number, run_secs=[1e10])
+    found = examined(search.write(tmp_path / "db"))
+    first, second = (each.name for each in found.distinct)
+    assert [each.where for each in found.log.kept["DB14"]] == [second]
+
+    coverage = cover(found, "net", kernels(found), {})
+    add_findings(found, coverage)
+    text = doctor_text(found, coverage)
+
+    assert [each.where for each in found.log.kept["DB14"]] == ["k1"]
+    assert [line.split()[0] for line in text.splitlines() if line.startswith("k")] == ["k0", "k1", "kernel", "k0", "k1"]
+    assert first not in text
+    assert second not in text
+    assert [each["name"] for each in manifest(found)["workloads"]] == [first, second]

@@ -14,6 +14,7 @@ from costhub.terminal_text import clean, counted
 
 _PLACES_SHOWN = 3
 _WORKLOADS_SHOWN = 20
+_NAME_CHARACTERS = 100
 _TEXT_CHARACTERS = 300
 
 _WORKLOADS = (
@@ -26,10 +27,10 @@ _WORKLOADS = (
 _KERNELS = (
     TableColumn("name", "kernel"),
     number("calls", "calls", ",.0f"),
-    number("flop_share", "FLOP", ".1%"),
-    number("time_share", "time", ".1%"),
-    number("trial_share", "trials", ".1%"),
-    number("trials", "records", ",d"),
+    number("flop_share", "of FLOP", ".1%"),
+    number("time_share", "of time", ".1%"),
+    number("trial_share", "of trials", ".1%"),
+    number("trials", "trials", ",d"),
     number("best_us", "best (us)", ",.1f"),
 )
 
@@ -66,7 +67,7 @@ def _workloads(found: Examination) -> str:
     most = sorted(found.distinct, key=lambda each: (-each.records, each.number))[:_WORKLOADS_SHOWN]
     rows = [
         {
-            "name": clean(each.name, 60),
+            "name": clean(each.shown_name, _NAME_CHARACTERS),
             "tvm": clean(each.examined.tvm_version or "?", 20),
             "records": each.records,
             "failed": each.failed,
@@ -109,7 +110,7 @@ def _coverage(coverage: NetworkCoverage) -> Iterator[str]:
 
 def _kernel_row(kernel: KernelCoverage) -> dict[str, Any]:
     return {
-        "name": clean(kernel.name, 60),
+        "name": clean(kernel.name, _NAME_CHARACTERS),
         "calls": kernel.calls,
         "flop_share": kernel.flop_share,
         "time_share": kernel.time_share,

@@ -31,6 +31,8 @@ class KernelCoverage:
     """What a database holds of one kernel of a network."""
 
     name: str
+    workload: str | None
+    """What the manifest of the database calls it; None where the database lacks it."""
     calls: float
     flop_share: float
     """Of the arithmetic of all the network's kernels."""
@@ -122,6 +124,7 @@ def _covered(
     own_s = _time_s(kernel, workload)
     return KernelCoverage(
         kernel.name,
+        None if workload is None else workload.name,
         kernel.calls,
         flop_share=kernel.flop * kernel.calls / flop,
         trials=records,
@@ -133,7 +136,14 @@ def _covered(
 
 
 def add_findings(examination: Examination, coverage: NetworkCoverage) -> None:
-    """Adds to the findings of a database what it lacks of a network, and the trials that went elsewhere."""
+    """Adds to the findings of a database what it lacks of a network, and the trials that went elsewhere.
+
+    Workloads that the network has are called by their names in the network from then on, so that each has one.
+    """
+    names = {kernel.workload: kernel.name for kernel in coverage.kernels if kernel.workload is not None}
+    for workload in examination.distinct:
+        workload.kernel = names.get(workload.name)
+    examination.log.rename(names)
     for kernel in coverage.kernels:
         if not kernel.is_tuned:
             what = "all its programs failed" if kernel.trials else "the folder has no record of it"

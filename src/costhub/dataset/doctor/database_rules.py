@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 MOST_FINDINGS = 1000
@@ -126,6 +126,19 @@ class FindingLog:
         places = self.kept.setdefault(rule_id, [])
         if len(places) < MOST_FINDINGS:
             places.append(DatabaseFinding(rule_id, rule.severity, where, message))
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Calls workloads by other names in what was found so far; `names` has the new one of each old one.
+
+        Example:
+            >>> log = FindingLog()
+            >>> log.add("DB18", "matmul_8x8_8x8_8x8", "no record of it can be used")
+            >>> log.rename({"matmul_8x8_8x8_8x8": "dense.8x8.8x8.0a1b2c"})
+            >>> log.findings()[0].where
+            'dense.8x8.8x8.0a1b2c'
+        """
+        for rule_id, places in self.kept.items():
+            self.kept[rule_id] = [replace(each, where=names.get(each.where, each.where)) for each in places]
 
     def count(self, severity: str) -> int:
         """How many findings of a severity there are, those that were not kept included."""

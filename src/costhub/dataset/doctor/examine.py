@@ -65,6 +65,7 @@ class DatabaseWorkload:
     number: int
     """In the database, from 0."""
     name: str
+    """Made of operator and shapes."""
     examined: ExaminedWorkload
     first: int
     """The number of the first line with the same workload, which has the counts; mostly its own."""
@@ -74,6 +75,13 @@ class DatabaseWorkload:
     """Those of them of programs that failed."""
     best_s: float | None = None
     """The lowest median latency."""
+    kernel: str | None = None
+    """Its name in the network that the database was compared with."""
+
+    @property
+    def shown_name(self) -> str:
+        """What people read: the kernel's name in the network, where a network was given and has it."""
+        return self.kernel or self.name
 
     @property
     def workload_id(self) -> str:
