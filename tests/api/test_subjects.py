@@ -129,3 +129,23 @@ def test_the_last_layer_of_a_language_model_is_tuned_too() -> None:
 
     megabytes = [sum(4 * math.prod(shape) for _, shape in argument_shapes(job.mod)) / 2**20 for job in jobs]
     assert 100 < max(megabytes) < 256
+
+
+@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
+def test_a_size_that_the_export_leaves_open_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    import torch
+
+    network, example = torch.nn.Linear(512, 512).eval(), (torch.ones(3, 512),)
+    for name, shapes in (("open", ({0: torch.export.Dim("batch", max=64)},)), ("closed", None)):
+        program = torch.export.export(network, example, dynamic_shapes=shapes)
+        torch.export.save(program, tmp_path / f"{name}.pt2")
+
+    with caplog.at_level("INFO", logger="costhub"):
+        for name in ("open", "closed"):
+            network_jobs([str(tmp_path / f"{name}.pt2")], '{"kind": "llvm", "mcpu": "haswell", "num-cores": 2}')
+
+    said = [record.getMessage() for record in caplog.records if "leaves" in record.getMessage()]
+    assert said == [
+        "open leaves the size of axis 0 of input open; 3 is taken, as in its example input. For another one, export it "
+        "again with an example input of that size."
+    ]

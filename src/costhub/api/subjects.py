@@ -273,13 +273,21 @@ def named_workloads(
 
 
 def report_network(report: NetworkReport) -> None:
-    """Logs which kernels a network contains."""
+    """Logs which kernels a network contains, and which sizes were taken where its file leaves them open."""
     from costhub.terminal_text import counted
 
     left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
     kept, tasks = counted(report.kept, "workload"), counted(report.tasks, "kernel")
     rest = f" (left out: {left_out})" if left_out else ""
     log.info("%s: %s of %s in %.0f s%s", report.network, kept, tasks, report.seconds, rest)
+    for where, size in report.open_sizes.items():
+        log.info(
+            "%s leaves the size of %s open; %d is taken, as in its example input. For another one, export it again "
+            "with an example input of that size.",
+            report.network,
+            where,
+            size,
+        )
 
 
 def named_jobs(text: str) -> list[Job]:

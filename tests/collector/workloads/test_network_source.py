@@ -87,8 +87,25 @@ def test_sizes_that_are_left_open_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "open.json"
     path.write_text(str(tvm.ir.save_json(builder.get())))
 
-    with pytest.raises(WorkloadError, match="argument x of main is not a tensor of known size"):
+    with pytest.raises(WorkloadError, match=r"x of main is not a tensor of known size; tvm\.relax\.transform\.Bind"):
         read_network(str(path))
+
+
+class Joined(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y.sum(1, keepdim=True)
+
+
+def test_sizes_that_an_export_leaves_open_are_those_of_the_example(file: Path, tmp_path: Path) -> None:
+    path, batch, width = tmp_path / "open.pt2", torch.export.Dim("batch", max=64), torch.export.Dim("width", max=64)
+    example = (torch.ones(3, 8), torch.ones(3, 5))
+    torch.export.save(torch.export.export(Joined(), example, dynamic_shapes=({0: batch}, {0: batch, 1: width})), path)
+
+    found = read_network(str(path), device="meta")
+
+    assert found.open_sizes == {"axis 0 of x and axis 0 of y": 3, "axis 1 of y": 5}
+    assert [tuple(value.shape) for value in found.inputs] == [(3, 8), (3, 5)]
+    assert read_network(str(file), device="meta").open_sizes == {}
 
 
 def test_a_network_of_the_zoo_is_built_by_name() -> None:

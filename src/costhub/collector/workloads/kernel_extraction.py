@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class NetworkKernels:
     tasks: tuple[ExtractedKernel, ...]
     left_out: dict[str, int]
     """Why kernels were left out, and how many for each reason."""
+    open_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Where the network leaves a size open -> the size that was taken."""
 
 
 def extract_kernels(
@@ -75,10 +77,11 @@ def extract_kernels(
 
     try:
         # What is computed from weights alone is computed once, before the network runs.
-        mod = read_network(network, device="meta", lanes=lowering.lanes(target)).mod
+        source = read_network(network, device="meta", lanes=lowering.lanes(target))
         tvm_target = tvm.target.Target(target)
-        fused = fuse(mod, tvm_target, fast_math=lowering.fast_math)
-        return _extracted(relax_integration.extract_tasks(fused, tvm_target), bounds)
+        fused = fuse(source.mod, tvm_target, fast_math=lowering.fast_math)
+        found = _extracted(relax_integration.extract_tasks(fused, tvm_target), bounds)
+        return replace(found, open_sizes=source.open_sizes)
     except WorkloadError:
         raise
     except Exception as error:

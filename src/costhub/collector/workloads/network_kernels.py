@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class NetworkReport:
     """Why the others were left out, and how many for each reason."""
     seconds: float
     """Time that it took."""
+    open_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Where the file leaves a size open (``axis 0 of x``) -> the size of the example input, which was taken."""
 
 
 def network_workloads(
@@ -148,4 +150,5 @@ def _extracted(child: Child, label: str, *args: Any) -> NetworkKernels:
 
 def _report(label: str, found: NetworkKernels, seconds: float) -> NetworkReport:
     kept = len(found.tasks)
-    return NetworkReport(label, found.functions, kept + sum(found.left_out.values()), kept, found.left_out, seconds)
+    tasks = kept + sum(found.left_out.values())
+    return NetworkReport(label, found.functions, tasks, kept, found.left_out, seconds, found.open_sizes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,8 @@ class NetworkSource:
     """The ``torch.nn.Module``; None for a relax file."""
     exported: Any | None = None
     """The relax module whose ``main`` takes the weights themselves; None for a relax file."""
+    open_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Where the export leaves a size open (``axis 0 of x``) -> the size of the example, which is taken."""
 
     def in_blocks(self, lanes: int) -> NetworkSource:
         """The same network with convolutions in blocked layouts; a relax file keeps its own layouts.
@@ -108,10 +111,10 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSo
     if Path(name).suffix == RELAX:
         mod = _read_relax(Path(name))
         return NetworkSource(mod, None, (), tuple(_example(p) for p in mod["main"].params), None)
-    network, inputs = read_torch(name, device=device)
+    network, inputs, open_sizes = _read_torch(name, device)
     exported, weights = export_network(network, inputs)
     mod, transform = _lifted(exported, lanes)
-    return NetworkSource(mod, transform, tuple(weights), inputs, network, exported)
+    return NetworkSource(mod, transform, tuple(weights), inputs, network, exported, open_sizes)
 
 
 def _lifted(exported: Any, lanes: int) -> tuple[Any, Any]:
@@ -132,9 +135,15 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
     Raises:
         WorkloadError: A file holds what could run, or was exported with inputs that are not tensors by position.
     """
+    network, inputs, _ = _read_torch(name, device)
+    return network, inputs
+
+
+def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str, int]]:
+    """As `read_torch`, and the sizes that a file leaves open."""
     if name in NETWORKS:
         network = NETWORKS[name]
-        return network.build(device=device), (network.example(device=device),)
+        return network.build(device=device), (network.example(device=device),), {}
     import torch
     from torch.export.passes import move_to_device_pass
 
@@ -146,7 +155,23 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
         # torch copies an exported program with a part of itself that it warns of.
         warnings.simplefilter("ignore", FutureWarning)
         # `to` would leave tensors that the network makes itself, such as masks, where they were.
-        return move_to_device_pass(program, device).module(), tuple(value.to(device) for value in inputs)
+        moved = move_to_device_pass(program, device).module()
+    return moved, tuple(value.to(device) for value in inputs), _open_sizes(program, inputs)
+
+
+def _open_sizes(program: Any, inputs: Sequence[Any]) -> dict[str, int]:
+    """Where an exported program leaves sizes open -> what they are in its example; one entry for one symbol."""
+    import torch
+
+    arguments = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    places: dict[str, list[str]] = {}
+    sizes: dict[str, int] = {}
+    for name, example in zip(program.graph_signature.user_inputs, inputs, strict=True):
+        for axis, extent in enumerate(getattr(arguments.get(name), "shape", ())):
+            if isinstance(extent, torch.SymInt):
+                places.setdefault(str(extent), []).append(f"axis {axis} of {name}")
+                sizes[str(extent)] = int(example.shape[axis])
+    return {" and ".join(found): sizes[symbol] for symbol, found in places.items()}
 
 
 def _read_relax(path: Path) -> Any:
@@ -171,7 +196,10 @@ def _example(param: Any) -> Any:
     """Normal numbers, or zeros and ones where they may be indices, in the shape of an argument."""
     shape = getattr(getattr(param.ty, "shape", None), "values", None)
     if shape is None or not all(hasattr(extent, "value") for extent in shape):
-        raise WorkloadError(f"the argument {param.name} of main is not a tensor of known size")
+        raise WorkloadError(
+            f"the argument {param.name} of main is not a tensor of known size; "
+            "tvm.relax.transform.BindSymbolicVars gives an open size a value"
+        )
     extents, dtype = tuple(int(extent) for extent in shape), str(param.ty.dtype)
     drawn = np.random.default_rng(sum(extents) + len(extents))
     if "float" in dtype:
