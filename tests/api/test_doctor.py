@@ -22,7 +22,8 @@ def test_each_untuned_kernel_of_a_network_is_one_finding_whatever_the_layouts(se
 
     assert found.coverage is not None
     assert found.coverage.tuned == 0
-    assert found.examination.log.counts["DB15"] == len(found.coverage.kernels) > 5
+    assert found.examination.log.counts["DB15"] == len(found.coverage.kernels) > 1
+    assert found.coverage.default_schedule["too little work"] > 1
 
 
 def test_folders_are_merged(searched: Path, tmp_path: Path) -> None:

@@ -74,10 +74,8 @@ class Diagnosis:
         lines = [doctor_text(self.examination, self.coverage)]
         if self.outputs is not None:
             ran = self.outputs
-            lines.append(
-                f"Outputs compared: {counted(ran.right + ran.wrong, 'program')}, {ran.wrong:,} wrong; "
-                f"{ran.not_run:,} could not be compared here."
-            )
+            rest = f"; {ran.not_run:,} could not be compared here" if ran.not_run else ""
+            lines.append(f"Outputs compared: {counted(ran.right + ran.wrong, 'program')}, {ran.wrong:,} wrong{rest}.")
         return "\n".join([*lines, *(self.copy.sentences() if self.copy else ())])
 
     def __repr__(self) -> str:
@@ -205,7 +203,9 @@ def _check_network(network: str) -> None:
 
 
 def _coverage(examination: Examination, network: str, fast_math: bool) -> NetworkCoverage:
-    from costhub.collector.workloads.network_kernels import NetworkReport, network_workloads
+    from costhub.api.subjects import MOST_BYTES
+    from costhub.collector.workloads.kernel_extraction import KernelBounds
+    from costhub.collector.workloads.network_kernels import LEAST_BYTES, LEAST_FLOP, NetworkReport, network_workloads
     from costhub.collector.workloads.network_source import LAYOUTS, PLAIN, RELAX, Lowering
     from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 
@@ -214,6 +214,7 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
             f"{examination.folder} has no good record, so that its target is not known; nothing to compare."
         )
     found: list[NetworkCoverage] = []
+    of_tune = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)
     [(target, _)] = examination.targets.most_common(1)
     for layout in (PLAIN,) if Path(network).suffix == RELAX else LAYOUTS:  # a relax module keeps its own
         reports: list[NetworkReport] = []
@@ -228,7 +229,13 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
             on_network=reports.append,
         )
         kernels = [
-            NetworkKernel(each.name, sum(calls for _, calls in each.networks), each.flop, each.module_json)
+            NetworkKernel(
+                each.name,
+                sum(calls for _, calls in each.networks),
+                each.flop,
+                each.module_json,
+                of_tune.reason(each.flop, each.argument_bytes),
+            )
             for each in workloads
         ]
         found.append(cover(examination, reports[0].network, kernels, reports[0].left_out))

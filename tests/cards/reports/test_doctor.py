@@ -15,7 +15,7 @@ def test_findings_stand_with_their_first_places_and_what_to_do() -> None:
 
     text = doctor_text(found, None)
 
-    assert "DB01 error, 5 times: a record can be read" in text
+    assert "DB01 error, 5 times; the rule: a record can be read" in text
     assert "line 2: it is not JSON" in text
     assert "line 3: it is not JSON" not in text
     assert "... and 2 more" in text
@@ -36,14 +36,15 @@ def test_a_network_is_a_table_of_shares() -> None:
         KernelCoverage("dense", None, 1, 0.095, 0, 0, 0.0, None, None),
         KernelCoverage("mean", "reduce_8x8", 1, 0.005, 3, 3, 0.25, None, None),
     )
-    coverage = NetworkCoverage("net", kernels, {"moves data only": 4}, trials=12, foreign_trials=3)
+    left_out, by_default = {"moves data only": 4}, {"too little work": 1}
+    coverage = NetworkCoverage("net", kernels, left_out, by_default, trials=12, foreign_trials=3)
 
     text = doctor_text(Examination(Path("tuned")), coverage)
 
     assert "net: 1 of 3 kernels tuned, 90.0% of the arithmetic" in text
-    assert "25.0% of the trials went to kernels with under 1 %" in text
-    assert "25.0% to workloads that the network lacks" in text
-    assert "not to be tuned: 4 (moves data only)" in text
+    assert "of the trials, 25.0% to kernels with under 1 % of the arithmetic each and 25.0% to workloads that" in text
+    assert "nothing to tune: 4 functions (moves data only)" in text
+    assert "left to the default schedule, as by costhub tune: 1 kernel (too little work)" in text
     assert [line.split() for line in text.splitlines() if line.startswith("conv")] == [
         ["conv", "2", "90.0%", "100.0%", "50.0%", "6", "10.0"]
     ]

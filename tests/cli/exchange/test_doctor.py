@@ -39,7 +39,7 @@ def test_damage_exits_with_1_and_the_copy_is_sound(costhub: Any, folder: Path, t
     output = costhub("doctor", str(folder), "--fix", str(tmp_path / "clean"), "--workers", "1")
 
     assert output.code == 1, output.err
-    assert "DB01 error, 1 time: a record can be read" in output.out
+    assert "DB01 error, 1 time; the rule: a record can be read" in output.out
     assert f"{RECORDS} line 14: it is not JSON; perhaps it was cut off" in output.out
     assert f"Wrote 12 records of 2 workloads to {tmp_path / 'clean'}." in output.out
     assert (folder / RECORDS).read_bytes() == before
@@ -81,7 +81,7 @@ def test_programs_are_run_where_that_is_wanted(costhub: Any, folder: Path) -> No
     output = costhub("doctor", str(folder), "--run", "--best", "1", "--workers", "1")
 
     assert output.code == 0, output.err
-    assert "Outputs compared: 2 programs, 0 wrong" in output.out
+    assert "Outputs compared: 2 programs, 0 wrong.\n" in output.out
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costhub.cards.reports.doctor import doctor_text
+from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 from costhub.dataset.doctor.examine import Examination, examine_database
 from costhub.dataset.doctor.manifest import manifest
+from costhub.dataset.workload import module_to_json
+
+OTHER = module_to_json(find_workload("matmul.128x128x128").module())
 
 
 def examined(folder: Path) -> Examination:
@@ -101,3 +106,21 @@ def test_a_kernel_has_its_name_in_the_network_everywhere(search: Any, tmp_path: 
     assert first not in text
     assert second not in text
     assert [each["name"] for each in manifest(found)["workloads"]] == [first, second]
+
+
+def test_kernels_that_tune_leaves_out_are_counted_apart_unless_they_were_tuned(search: Any, tmp_path: Path) -> None:
+    found = examined(search.write(tmp_path / "db"))
+    first, second = kernels(found)
+    small = NetworkKernel("small", 1, second.flop, OTHER, "too little work")
+
+    coverage = cover(found, "net", [replace(first, not_tuned="too much memory"), second, small], {})
+    add_findings(found, coverage)
+
+    assert [each.name for each in coverage.kernels] == ["k0", "k1"]
+    assert coverage.default_schedule == {"too little work": 1}
+    assert coverage.tuned_flop_share == pytest.approx(1 - second.flop / (first.flop + 2 * second.flop))
+    assert "DB15" not in found.log.counts
+
+    coverage = cover(found, "net", [first, second, replace(small, not_tuned="")], {})
+    add_findings(found, coverage)
+    assert (coverage.default_schedule, found.log.counts["DB15"]) == ({}, 1)

@@ -82,7 +82,7 @@ def _workloads(found: Examination) -> str:
 def _findings(found: Examination) -> Iterator[str]:
     for rule_id, places in sorted(found.log.kept.items()):
         rule, count = DATABASE_RULES[rule_id], found.log.counts[rule_id]
-        lines = [f"{rule.id} {rule.severity}, {counted(count, 'time')}: {rule.title}"]
+        lines = [f"{rule.id} {rule.severity}, {counted(count, 'time')}; the rule: {rule.title}"]
         for each in places[:_PLACES_SHOWN]:
             lines.append(f"  {clean(each.where, 120)}: {clean(each.message, _TEXT_CHARACTERS)}")
         if count > _PLACES_SHOWN:
@@ -98,13 +98,17 @@ def _coverage(coverage: NetworkCoverage) -> Iterator[str]:
         f"{clean(coverage.network, 80)}: {coverage.tuned:,} of {counted(count, 'kernel')} tuned, "
         f"{coverage.tuned_flop_share:.1%} of the arithmetic"
     )
-    if coverage.trials:
-        yield (
-            f"{coverage.idle_trials / coverage.trials:.1%} of the trials went to kernels with under 1 % of the "
-            f"arithmetic each, {coverage.foreign_trials / coverage.trials:.1%} to workloads that the network lacks"
-        )
+    wasted = {
+        "kernels with under 1 % of the arithmetic each": coverage.idle_trials,
+        "workloads that the network lacks": coverage.foreign_trials,
+    }
+    went = [f"{trials / coverage.trials:.1%} to {where}" for where, trials in wasted.items() if trials]
+    if went:
+        yield f"of the trials, {' and '.join(went)}"
     for why, number_left in sorted(coverage.left_out.items()):
-        yield f"not to be tuned: {number_left:,} ({why})"
+        yield f"nothing to tune: {counted(number_left, 'function')} ({why})"
+    for why, number_left in sorted(coverage.default_schedule.items()):
+        yield f"left to the default schedule, as by costhub tune: {counted(number_left, 'kernel')} ({why})"
     yield plain_table([_kernel_row(kernel) for kernel in coverage.kernels], _KERNELS)
 
 

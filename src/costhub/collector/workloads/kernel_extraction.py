@@ -18,6 +18,9 @@ from costhub.errors import WorkloadError, class_and_line
 # Longer names are harder to read, and the start of the id distinguishes kernels.
 _MAX_WORDS = 8
 
+TOO_LITTLE, TOO_MUCH = "too little work", "too much memory"
+"""Why kernels are left out that could be tuned."""
+
 
 @dataclass(frozen=True)
 class KernelBounds:
@@ -30,6 +33,17 @@ class KernelBounds:
     most_bytes: float
     """Kernels with larger arguments are left out."""
 
+    def reason(self, flop: float, argument_bytes: float) -> str:
+        """Why a kernel is left out; empty where it is not.
+
+        Example:
+            >>> KernelBounds(2e5, 1e6, 2.0**26).reason(1e3, 1e3)
+            'too little work'
+        """
+        if flop < self.least_flop and argument_bytes < self.least_bytes:
+            return TOO_LITTLE
+        return TOO_MUCH if argument_bytes > self.most_bytes else ""
+
 
 @dataclass(frozen=True)
 class ExtractedKernel:
@@ -40,6 +54,7 @@ class ExtractedKernel:
     family: str
     weight: float
     flop: float
+    argument_bytes: float
     module_json: str
 
 
@@ -100,8 +115,10 @@ def _extracted(found: Sequence[Any], bounds: KernelBounds) -> NetworkKernels:
         identity = workload_id(mod)
         if identity in tasks:
             weight += tasks[identity].weight
-        name = _name(str(task.task_name), mod, identity)
-        tasks[identity] = ExtractedKernel(name, identity, classify(mod), weight, count_flop(mod), module_to_json(mod))
+        name, moved = _name(str(task.task_name), mod, identity), _argument_bytes(mod)
+        tasks[identity] = ExtractedKernel(
+            name, identity, classify(mod), weight, count_flop(mod), moved, module_to_json(mod)
+        )
     ordered = sorted(tasks.values(), key=lambda task: (-task.flop * task.weight, task.name))
     return NetworkKernels(sum(int(task.weight) for task in found), tuple(ordered), dict(left_out))
 
@@ -112,18 +129,20 @@ def _unfit(mod: Any, bounds: KernelBounds) -> str:
         check_schedulable(mod)
     except WorkloadError as error:
         return "sizes unknown" if "known sizes" in str(error) else "nothing to schedule"
-    arguments = argument_shapes(mod)
-    if any(dtype != "float32" for dtype, _ in arguments):
+    if any(dtype != "float32" for dtype, _ in argument_shapes(mod)):
         return "not all float32"
-    moved = sum(4.0 * int(np.prod(shape)) for _, shape in arguments)
     flop = count_flop(mod)
     if flop == 0:
         return "moves data only"
-    if flop < bounds.least_flop and moved < bounds.least_bytes:
-        return "too little work"
-    if classify(mod) == "elementwise":
+    reason = bounds.reason(flop, _argument_bytes(mod))
+    if reason != TOO_LITTLE and classify(mod) == "elementwise":
         return "one program only"  # TVM's CPU rules have no choice to make in it
-    return "too much memory" if moved > bounds.most_bytes else ""
+    return reason
+
+
+def _argument_bytes(mod: Any) -> float:
+    """Of a kernel that is float32 throughout."""
+    return sum(4.0 * int(np.prod(shape)) for _, shape in argument_shapes(mod))
 
 
 def _name(task: str, mod: Any, identity: str) -> str:

@@ -19,6 +19,9 @@ from costhub.isolation.limits import Limits
 # The zoo takes at most six seconds a network; a file may hold a network of any size.
 _TIMEOUT_S = 900.0
 
+LEAST_FLOP, LEAST_BYTES = 2e5, 1e6
+"""Kernels with less work and smaller arguments are not measured: the network's time hardly depends on them."""
+
 
 @dataclass(frozen=True)
 class NetworkWorkload:
@@ -34,6 +37,8 @@ class NetworkWorkload:
     """The module, as TVM JSON."""
     flop: float
     """Floating-point operations of one run."""
+    argument_bytes: float
+    """Bytes of its inputs and output."""
 
     def module(self) -> Any:
         """The kernel as a ``tvm.IRModule`` with one function ``main``."""
@@ -64,8 +69,8 @@ def network_workloads(
     names: Sequence[str],
     *,
     target: str,
-    least_flop: float = 2e5,
-    least_bytes: float = 1e6,
+    least_flop: float = LEAST_FLOP,
+    least_bytes: float = LEAST_BYTES,
     most_bytes: float = 2.0**26,
     lowering: Lowering = AS_IN_TORCH,
     on_network: Callable[[NetworkReport], None] | None = None,
@@ -106,7 +111,9 @@ def network_workloads(
                 on_network(_report(label, found, time.monotonic() - start))
     ordered = sorted(tasks.values(), key=lambda item: (-item[0].flop * sum(item[1].values()), item[0].name))
     return tuple(
-        NetworkWorkload(task.name, task.family, tuple(sorted(weights.items())), task.module_json, task.flop)
+        NetworkWorkload(
+            task.name, task.family, tuple(sorted(weights.items())), task.module_json, task.flop, task.argument_bytes
+        )
         for task, weights in ordered
     )
 

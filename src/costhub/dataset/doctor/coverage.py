@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ class NetworkKernel:
     flop: float
     """Of one call."""
     module_json: str
+    not_tuned: str = ""
+    """Why `costhub tune` leaves it to TVM's default schedule; empty where it does not."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,9 @@ class NetworkCoverage:
     """The heaviest first."""
     left_out: Mapping[str, int]
     """Why other functions of the network have nothing to tune, and how many for each reason."""
+    default_schedule: Mapping[str, int]
+    """Why `costhub tune` leaves further kernels to the default schedule, and how many for each reason; without those
+    that the database has records of."""
     trials: int
     """Records of the database."""
     foreign_trials: int
@@ -104,13 +110,18 @@ def cover(
         lines = [pool.workload(kernel.module_json) for kernel in kernels]
     found = [held.get(line.structural_hash) if line else None for line in lines]
     flop = sum(kernel.flop * kernel.calls for kernel in kernels) or 1.0
-    time_s = sum(_time_s(kernel, workload) or 0.0 for kernel, workload in zip(kernels, found, strict=True))
+    pairs = list(zip(kernels, found, strict=True))
+    kept = [pair for pair in pairs if not _is_by_default(*pair)]
+    by_default = Counter(kernel.not_tuned for kernel, workload in pairs if _is_by_default(kernel, workload))
+    time_s = sum(_time_s(kernel, workload) or 0.0 for kernel, workload in kept)
     trials = len(examination.records)
-    rows = tuple(
-        _covered(kernel, workload, flop=flop, time_s=time_s, trials=trials)
-        for kernel, workload in zip(kernels, found, strict=True)
-    )
-    return NetworkCoverage(network, rows, dict(left_out), trials, trials - sum(row.trials for row in rows))
+    rows = tuple(_covered(kernel, workload, flop=flop, time_s=time_s, trials=trials) for kernel, workload in kept)
+    foreign = trials - sum(row.trials for row in rows)
+    return NetworkCoverage(network, rows, dict(left_out), dict(by_default), trials, foreign)
+
+
+def _is_by_default(kernel: NetworkKernel, workload: DatabaseWorkload | None) -> bool:
+    return bool(kernel.not_tuned) and (workload is None or not workload.records)
 
 
 def _time_s(kernel: NetworkKernel, workload: DatabaseWorkload | None) -> float | None:

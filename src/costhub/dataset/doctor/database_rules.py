@@ -87,8 +87,8 @@ DATABASE_RULES = {
         DatabaseRule(
             "DB15",
             "warning",
-            "every kernel of the network is tuned (with --network)",
-            "Tune the network's other kernels. `costhub tune` leaves out the small ones, which matter little.",
+            "every kernel of the network that `costhub tune` would tune is tuned (with --network)",
+            "Tune the network's other kernels.",
         ),
         DatabaseRule(
             "DB16",
