@@ -10,6 +10,7 @@ from costhub.api.tune_report import REPORT_VERSION
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION_VERSION
 from costhub.dataset.doctor.manifest import VERSION as DATABASE_MANIFEST_VERSION
+from costhub.dataset.metaschedule.origin import VERSION as ORIGIN_VERSION
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.splits.split import SPLIT_VERSION
 from costhub.hub.catalogue.devices import INDEX_VERSION
@@ -34,6 +35,7 @@ ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ")
         ("`manifest.json`", MANIFEST_VERSION),
         ("`devices.json`", INDEX_VERSION),
         ("`costhub doctor --manifest`", DATABASE_MANIFEST_VERSION),
+        ("`costhub_origin.json`", ORIGIN_VERSION),
         ("`report.json`", REPORT_VERSION),
     ],
 )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import costhub
 from costhub.dataset.doctor.clean_copy import check_one_target, write_clean_copy
 from costhub.dataset.doctor.examine import Examination, examine_database
+from costhub.dataset.metaschedule.import_database import import_database
+from costhub.dataset.metaschedule.origin import ORIGIN_FILE, read_origin
 from costhub.errors import DataError
 
 RECORDS, WORKLOADS = "database_tuning_record.json", "database_workload.json"
@@ -118,3 +122,47 @@ def test_a_line_stays_letter_by_letter(search: Any, tmp_path: Path) -> None:
 
     line = (tmp_path / "clean" / RECORDS).read_bytes().splitlines()[2]
     assert line.partition(b",")[2] == spaced.partition(b",")[2]
+
+
+def test_an_import_of_a_copy_names_the_tvm_that_measured(real: Path, tmp_path: Path) -> None:
+    write_clean_copy([examine(real / "bennu-tvm017")], tmp_path / "clean")
+    write_clean_copy([examine(tmp_path / "clean")], tmp_path / "again")
+
+    rows = []
+    for folder in (real / "bennu-tvm017", tmp_path / "clean", tmp_path / "again"):
+        out = tmp_path / f"rows-{folder.name}"
+        import_database(folder, out, device={"device_id": "cpu0"}, workers=1, progress=False)
+        rows.append(set(costhub.load_measurements(out)["tvm_version"].to_pylist()))
+
+    assert len(rows[0]) == 1
+    assert not any(version.startswith("0.27") for version in rows[0])
+    assert rows[1] == rows[2] == rows[0]
+
+
+def test_a_workload_of_two_tvms_is_of_neither(real: Path, tmp_path: Path) -> None:
+    found, other = examine(real / "bennu-tvm017"), examine(real / "bennu-tvm017")
+    for workload in other.workloads.values():
+        workload.examined = replace(workload.examined, tvm_version="0.23")
+
+    write_clean_copy([found, other], tmp_path / "all")
+
+    assert set(read_origin(tmp_path / "all").values()) == {None}
+
+
+def test_a_folder_of_todays_tvm_needs_no_file_of_origin(search: Any, tmp_path: Path) -> None:
+    write_clean_copy([examine(search.write(tmp_path / "db"))], tmp_path / "clean")
+
+    assert sorted(path.name for path in (tmp_path / "clean").iterdir()) == [RECORDS, WORKLOADS]
+
+
+def test_a_damaged_file_of_origin_stops_an_import_and_not_the_doctor(
+    search: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = search.write(tmp_path / "db")
+    (folder / ORIGIN_FILE).write_text("{}")
+
+    assert len(examine(folder, replay=False).records) == 12
+    assert "costhub_origin.json is not what" in caplog.text
+    with pytest.raises(DataError, match=r"costhub_origin\.json is not what"):
+        import_database(folder, tmp_path / "rows", device={"device_id": "cpu0"}, workers=1, progress=False)
+    assert not (tmp_path / "rows").exists()

@@ -37,6 +37,10 @@ def test_a_sound_folder_has_no_findings_and_its_copy_is_itself(search: Any, tmp_
         assert (tmp_path / "clean" / name).read_bytes() == (folder / name).read_bytes()
 
 
+def _versions(found: Examination) -> dict[str, str | None]:
+    return {each.workload_id: each.examined.tvm_version for each in found.distinct}
+
+
 def blank(s: Any) -> None:
     s.records.insert(4, b"  ")
 
@@ -327,7 +331,8 @@ def test_a_folder_of_an_older_tvm_is_copied_in_the_form_of_today(
     assert dict(found.log.counts) == rules
     assert (report.records, report.rewritten) == (records, records)
     assert report.translated == report.workloads
-    assert report.sentences()[-1].endswith("Import what was examined, not the copy.")
+    assert report.sentences()[-1].endswith("tells `costhub import` which TVM measured.")
+    assert _versions(examine(tmp_path / "clean")) == _versions(found)
     assert loaded(tmp_path / "clean").total() == records
     assert {"DB03", "DB12"} & set(examine(tmp_path / "clean").log.counts) == set()
 

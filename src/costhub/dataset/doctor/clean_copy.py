@@ -12,7 +12,9 @@ from costhub.dataset.doctor.examine import Examination, GoodRecord
 from costhub.dataset.metaschedule.export import new_database
 from costhub.dataset.metaschedule.import_database import MOST_LINE_BYTES, database_files
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, read_lines
+from costhub.dataset.metaschedule.origin import ORIGIN_FILE, origin_text
 from costhub.errors import DataError
+from costhub.files import write_replacing
 from costhub.terminal_text import counted
 
 _CHARACTERS = 200
@@ -26,7 +28,7 @@ class CopyReport:
     folder: Path
     workloads: int = 0
     translated: int = 0
-    """Workloads written in the form of TVM 0.27, which then say that TVM 0.27 wrote them."""
+    """Workloads written in the form of TVM 0.27; `ORIGIN_FILE` beside them says which TVM wrote them before."""
     records: int = 0
     """Those of programs that failed included."""
     rewritten: int = 0
@@ -56,8 +58,8 @@ class CopyReport:
         lines += [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
         if self.translated:
             lines.append(
-                f"{counted(self.translated, 'workload')} of an older TVM now say that TVM 0.27 wrote them: `costhub "
-                "import` would take it for the TVM that measured. Import what was examined, not the copy."
+                f"{counted(self.translated, 'workload')} had to be rewritten, too; {ORIGIN_FILE} beside them tells "
+                "`costhub import` which TVM measured."
             )
         return lines
 
@@ -113,7 +115,22 @@ def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, fa
             _write_records(records, examination, places, written, report, failures=failures)
         if not report.records:
             raise DataError(_nothing_to_write(report, " and ".join(str(each.folder) for each in examinations)))
+        origins = _origins(examinations)
+        if origins:
+            write_replacing(Path(workloads.name).with_name(ORIGIN_FILE), origin_text(origins).encode())
     return report
+
+
+def _origins(examinations: Sequence[Examination]) -> dict[str, str | None]:
+    """Id of a workload whose line in the copy does not say it -> the TVM that wrote it; None where folders differ."""
+    versions: dict[str, set[str | None]] = {}
+    rewritten = set()
+    for examination in examinations:
+        for workload in examination.distinct:
+            versions.setdefault(workload.workload_id, set()).add(workload.examined.tvm_version)
+            if not workload.examined.is_todays or workload.workload_id in examination.origins:
+                rewritten.add(workload.workload_id)
+    return {name: found.pop() if len(found) == 1 else None for name, found in versions.items() if name in rewritten}
 
 
 def _nothing_to_write(report: CopyReport, folders: str) -> str:

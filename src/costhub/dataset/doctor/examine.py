@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import statistics
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from costhub.dataset.metaschedule.lines import (
     parse_record,
     read_lines,
 )
+from costhub.dataset.metaschedule.origin import read_origin
 from costhub.errors import DataError
 from costhub.progress import bar
 from costhub.terminal_text import counted
@@ -107,6 +109,8 @@ class Examination:
     """Whether the schedules were replayed."""
     contents: set[bytes] = field(default_factory=set)
     """Digests of all workloads and records that can be read, schedules that do not replay included."""
+    origins: dict[str, str | None] = field(default_factory=dict)
+    """Id of a workload -> the TVM that wrote it before it was rewritten for a clean copy; `read_origin`."""
 
     @property
     def distinct(self) -> list[DatabaseWorkload]:
@@ -141,7 +145,7 @@ def examine_database(
         DataError: `path` has no database.
         MeasureError: A child process does not start at all.
     """
-    found = Examination(Path(path), is_replayed=replay)
+    found = Examination(Path(path), is_replayed=replay, origins=_origins(Path(path)))
     with (
         database_files(found.folder) as files,
         ImportPool(workers, load=examine_workload, replay=examine_records) as pool,
@@ -186,6 +190,8 @@ class _Examiner:
                 log.add("DB03", where, why)
                 self._known.lost[number] = f"its workload (line {line.number}) cannot be read: {why}"
                 continue
+            workload_id = str(reply.row["workload_id"])
+            reply = replace(reply, tvm_version=self._found.origins.get(workload_id, reply.tvm_version))
             name = unique_name(default_name(reply.row), taken)
             taken.add(name)
             first, first_line = firsts.setdefault(reply.structural_hash, (number, line.number))
@@ -304,6 +310,15 @@ class _Examiner:
         found.records.append(
             GoodRecord(number, checksum, record.workload, target.target, digest, latency_s, verdict.record)
         )
+
+
+def _origins(folder: Path) -> dict[str, str | None]:
+    """As `read_origin`; a file that cannot be used is no reason to look at nothing else."""
+    try:
+        return read_origin(folder)
+    except DataError as error:
+        logging.getLogger("costhub").warning("%s", error)
+        return {}
 
 
 def _is_filled(line: Line, path: Path, log: FindingLog) -> bool:

@@ -28,6 +28,7 @@ from costhub.dataset.metaschedule.lines import (
     parse_record,
     read_lines,
 )
+from costhub.dataset.metaschedule.origin import read_origin
 from costhub.dataset.metaschedule.sqlite_form import sqlite_as_json, sqlite_files
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.writer import MeasurementWriter
@@ -69,12 +70,13 @@ def import_database(
         progress: Shows a bar on a terminal.
 
     Raises:
-        DataError: `path` has no database, or `out` is not a data folder.
+        DataError: `path` has no database or a damaged `ORIGIN_FILE`, or `out` is not a data folder.
         MeasureError: A child process does not start at all.
     """
     report, begun = ImportReport(), time.monotonic()
+    origins = read_origin(Path(path))
     with database_files(Path(path)) as files, ImportPool(workers) as pool:
-        workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names)
+        workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names, origins=origins)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], pool)}
         folder = prepare_folder(out, row, workloads)

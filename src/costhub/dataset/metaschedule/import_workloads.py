@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
@@ -18,6 +19,7 @@ from costhub.errors import DataError
 GivenName = str | Mapping[str, Any] | None
 MOST_LINE_BYTES = 64 << 20
 _BATCH_LINES = 64
+_UNKNOWN: Mapping[str, str | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,21 @@ class ImportedWorkloads:
 
 
 def load_workloads(
-    path: Path, pool: ImportPool, report: ImportReport, *, names: Sequence[GivenName] | None
+    path: Path,
+    pool: ImportPool,
+    report: ImportReport,
+    *,
+    names: Sequence[GivenName] | None,
+    origins: Mapping[str, str | None] = _UNKNOWN,
 ) -> ImportedWorkloads:
     """Reads every workload of a database.
+
+    Args:
+        path: The file of workloads.
+        pool: Reads them.
+        report: Gets the lines that are refused.
+        names: As for `import_database`.
+        origins: Id of a workload -> the TVM that wrote it before it was rewritten (`read_origin`).
 
     Raises:
         DataError: The file cannot be read or holds no workload, or the names do not fit.
@@ -156,7 +170,8 @@ def load_workloads(
         for (number, line), reply in zip(batch, pool.load([line.text for _, line in batch]), strict=True):
             digest.update(line.text + b"\n")
             if isinstance(reply, LoadedWorkload):
-                workloads.found[number] = ImportedWorkload(reply.row, reply.tvm_version)
+                version = origins.get(str(reply.row["workload_id"]), reply.tvm_version)
+                workloads.found[number] = ImportedWorkload(reply.row, version)
             else:
                 workloads.lost[number] = f"its workload (line {line.number}) could not be imported"
                 report.refuse(path.name, line.number, line.why or reply)
