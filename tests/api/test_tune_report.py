@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from costhub.api.compile import KIND as COMPILE_REPORT
 from costhub.api.tune_report import REPORT, TuneReport, read_report, stopped_before
 from costhub.errors import DataError
 from costhub.search.result import TuneResult
@@ -130,3 +131,10 @@ def test_a_search_that_a_rule_ended_is_not_begun_again_by_the_same_command() -> 
     for wrong in (None, "yes", {**told, "trials": "many"}, {**told, "trials": 0}, {**told, "trials": 129}):
         assert stopped_before({**earlier, "stopped": wrong}, "gain", 128, ["conv"]) is None
     assert stopped_before(None, "gain", 128, ["conv"]) is None
+
+
+def test_the_folder_of_a_compilation_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / REPORT).write_text(json.dumps({"costhub": COMPILE_REPORT, "version": 1, "is_finished": True}))
+
+    with pytest.raises(DataError, match=r"`costhub compile` chose without measuring.* choose another folder with --out"):
+        read_report(tmp_path)

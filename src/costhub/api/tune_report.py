@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costhub.api.compile import KIND as COMPILE_REPORT
 from costhub.cards.reports.tune_history import can_go_on, with_earlier
 from costhub.errors import DataError
 from costhub.files import read_regular, refuse_newer
@@ -36,7 +37,8 @@ def read_report(out: Path) -> dict[str, Any] | None:
         The content of `report.json`; None if the file is missing or torn.
 
     Raises:
-        DataError: A newer costhub wrote it, or it is not a report that the next one could go on with.
+        DataError: A newer costhub or `costhub compile` wrote it, or it is not a report that the next one could go on
+            with.
     """
     path = out / REPORT
     if not path.exists() and not path.is_symlink():
@@ -49,6 +51,11 @@ def read_report(out: Path) -> dict[str, Any] | None:
         raise _not_a_report(path) from error
     if not isinstance(content, dict):
         raise _not_a_report(path)
+    if content.get("costhub") == COMPILE_REPORT:
+        raise DataError(
+            f"{out} holds schedules that `costhub compile` chose without measuring, and a search does not begin with "
+            "those: choose another folder with --out. The compiled libraries stay as they are, and you can compare."
+        )
     refuse_newer(content, newest=REPORT_VERSION, what=path, error=DataError)
     if not can_go_on(content):
         raise _not_a_report(path)
