@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import costhub
-from costhub.errors import ArgumentError, WorkloadError
+from costhub.api.doctor import CleanCopy
+from costhub.errors import ArgumentError, DataError, DeviceError, UnknownNameError, WorkloadError
 
 
 def test_a_diagnosis_prints_as_the_command_does(searched: Path, tmp_path: Path) -> None:
@@ -42,3 +45,29 @@ def test_what_cannot_be_done_is_said_before_anything_is_read(tmp_path: Path) -> 
     (tmp_path / "net.onnx").write_bytes(b"")
     with pytest.raises(WorkloadError, match="is an ONNX model"):
         costhub.doctor(nowhere, network=str(tmp_path / "net.onnx"))
+
+
+def test_a_target_is_attributes_or_a_device(searched: Path) -> None:
+    assert len(costhub.doctor(searched, target='{"kind": "llvm"}', replay=False).examination.records) == 12
+    with pytest.raises(DataError, match=r'"arch": "sm_80"\}, but for '):
+        costhub.doctor(searched, target="nvidia-a100", replay=False)
+    for text, words in (("{", "is not JSON; write for example"), ("{}", "is empty; write for example")):
+        with pytest.raises(ArgumentError, match=words):
+            costhub.doctor(searched, target=text)
+    with pytest.raises(UnknownNameError, match="There is no device named 'nvidia-a101'"):
+        costhub.doctor(searched, target="nvidia-a101")
+    with pytest.raises(DeviceError, match="has no target in the index of devices"):
+        costhub.doctor(searched, target="any-cpu")
+
+
+def test_a_copy_may_leave_failures_out(searched: Path, tmp_path: Path) -> None:
+    lines = (searched / "database_tuning_record.json").read_text().splitlines()
+    record = json.loads(lines[0])
+    record[1][1] = [1e10]
+    shutil.copytree(searched, tmp_path / "db")
+    (tmp_path / "db" / "database_tuning_record.json").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n")
+
+    found = costhub.doctor(tmp_path / "db", fix=CleanCopy(tmp_path / "clean", failures=False), workers=1, progress=False)
+
+    assert found.copy is not None
+    assert (found.copy.records, found.copy.failures) == (11, 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from costhub.errors import ArgumentError, DataError, UnknownNameError
+from costhub.errors import ArgumentError, DataError, DeviceError, UnknownNameError
 
 if TYPE_CHECKING:
     from costhub.collector.run.database_outputs import OutputReport
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from costhub.dataset.doctor.coverage import NetworkCoverage
     from costhub.dataset.doctor.database_rules import DatabaseFinding
     from costhub.dataset.doctor.examine import Examination
+
+_EXAMPLE = '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}'
+_OF_A_CHIP = ("kind", "arch", "mcpu", "num-cores")
+"""Attributes of a target that tell devices apart; others depend on the compiler, too."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,15 +91,30 @@ def _coverage_json(coverage: NetworkCoverage) -> dict[str, Any]:
     return {**asdict(coverage), "tuned": coverage.tuned, "tuned_flop_share": coverage.tuned_flop_share}
 
 
+@dataclass(frozen=True)
+class CleanCopy:
+    """Where `costhub.doctor` writes a clean copy, and what goes into it.
+
+    Example:
+        >>> CleanCopy("clean/", failures=False).failures
+        False
+    """
+
+    out: str | Path
+    """A new folder."""
+    failures: bool = True
+    """Whether the copy keeps the records of programs that failed."""
+
+
 def doctor(
     folder: str | Path,
     *,
+    target: str | None = None,
     replay: bool = True,
     run: Literal["all"] | int | None = None,
     network: str | None = None,
     fast_math: bool = False,
-    fix: str | Path | None = None,
-    failures: bool = True,
+    fix: str | Path | CleanCopy | None = None,
     workers: int | None = None,
     progress: bool = True,
 ) -> Diagnosis:
@@ -106,19 +126,22 @@ def doctor(
     Args:
         folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped, or as
             ``.sqlite``, of TVM 0.10 to 0.27.
+        target: Take only the records of one target: a device of `costhub devices`, or a TVM target as JSON, of which
+            only the attributes that it has are compared.
         replay: Replay every schedule; without it, an examination takes seconds.
         run: Build and run programs for CPUs that this machine can run, and compare what they compute: all, or so many
             of each workload, the fastest.
         network: A network by name, or a ``.pt2`` or ``.json`` file: report which of its kernels are tuned.
         fast_math: Whether the network was tuned with fast mathematics.
-        fix: A new folder for a clean copy.
-        failures: Whether the copy keeps the records of programs that failed.
+        fix: A new folder for a clean copy, or a `CleanCopy`.
         workers: Child processes; one per core by default.
         progress: Show progress bars on a terminal.
 
     Raises:
-        ArgumentError: `fix` or `run` without `replay`, or `run` is less than 1.
-        DataError: The folder holds no database, or `fix` is a folder with contents, or no record is good.
+        ArgumentError: `fix` or `run` without `replay`, `run` is less than 1, or `target` is no target.
+        UnknownNameError: There is no device with the name `target`.
+        DataError: The folder holds no database, or no record of the target, or `fix` is a folder with contents, or no
+            record is good.
         CosthubError: The network cannot be read.
 
     Example:
@@ -131,18 +154,20 @@ def doctor(
         raise ArgumentError("A clean copy and --run need the schedules replayed; leave out --no-replay (replay=False).")
     if isinstance(run, int) and run < 1:
         raise ArgumentError(f"run is {run}; it must be 1 or more, or 'all'.")
-    if fix is not None:
-        _check_new(Path(fix))
+    copied = CleanCopy(fix) if isinstance(fix, str | Path) else fix
+    if copied is not None:
+        _check_new(Path(copied.out))
     if network is not None:
         _check_network(network)
-    examination = examine_database(folder, replay=replay, workers=workers, progress=progress)
+    wanted = None if target is None else _target(target)
+    examination = examine_database(folder, target=wanted, replay=replay, workers=workers, progress=progress)
     coverage = None if network is None else _coverage(examination, network, fast_math)
     outputs = None
     if run is not None:
         from costhub.collector.run.database_outputs import compare_outputs
 
         outputs = compare_outputs(examination, best=None if run == "all" else run, progress=progress)
-    copy = None if fix is None else write_clean_copy([examination], fix, failures=failures)
+    copy = None if copied is None else write_clean_copy([examination], copied.out, failures=copied.failures)
     return Diagnosis(examination, coverage, outputs, copy)
 
 
@@ -176,6 +201,31 @@ def merge(
     examinations = [examine_database(folder, workers=workers, progress=progress) for folder in folders]
     check_one_target(examinations)
     return write_clean_copy(examinations, out, failures=failures)
+
+
+def _target(text: str) -> dict[str, Any]:
+    """The attributes of a target by which records are chosen: all of a JSON text, those of the chip of a device.
+
+    Raises:
+        ArgumentError: The text is no target.
+        UnknownNameError: It is no device, either.
+        DeviceError: The device has no target.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ArgumentError(f"The target {text:.99} is not JSON; write for example {_EXAMPLE}.") from error
+        if not found:
+            raise ArgumentError(f"The target {text:.99} is empty; write for example {_EXAMPLE}.")
+        return dict(found)
+    from costhub.hub.catalogue.names import resolve_device
+
+    device = resolve_device(text)
+    if device.target is None:
+        raise DeviceError(f"{device.device_id} has no target in the index of devices; give one, such as {_EXAMPLE}.")
+    target = json.loads(device.target)
+    return {name: target[name] for name in _OF_A_CHIP if name in target}
 
 
 def _check_new(out: Path) -> None:

@@ -343,3 +343,33 @@ def test_a_folder_without_a_database_is_refused(search: Any, tmp_path: Path, mis
 
     with pytest.raises(DataError, match=rf"is not a MetaSchedule database: it lacks {missing}"):
         examine(tmp_path / "db")
+
+
+ELSEWHERE = {"kind": "llvm", "mcpu": "znver9", "num-cores": 96}
+
+
+def test_only_the_records_of_one_target_are_taken(search: Any, tmp_path: Path) -> None:
+    own = json.loads(next(iter(examine(search.write(tmp_path / "one"), replay=False).targets)))
+    numbers = [number for number in range(12) if search.record(number)[0] == 1]
+    for number in numbers:
+        search.change(number, target=ELSEWHERE)
+    folder = search.write(tmp_path / "db")
+    assert examine(folder).log.counts["DB11"] == 2
+
+    found = examine(folder, target={"kind": "llvm", "num-cores": own["num-cores"]})
+    write_clean_copy([found], tmp_path / "clean")
+
+    assert [json.loads(target) for target in found.targets] == [own]
+    assert sum(found.other_targets.values()) == len(numbers) == 6
+    assert (len(found.distinct), len(found.records), dict(found.log.counts)) == (1, 6, {})
+    clean = examine(tmp_path / "clean")
+    assert (clean.identity, clean.lines, len(clean.distinct)) == (found.identity, 6, 1)
+    other = examine(folder, target=ELSEWHERE)
+    assert (len(other.records), len(other.distinct)) == (6, 1)
+
+
+def test_a_folder_without_a_record_of_the_target_is_refused_with_those_that_it_has(search: Any, tmp_path: Path) -> None:
+    folder = search.write(tmp_path / "db")
+
+    with pytest.raises(DataError, match=r'no good record for the target \{"mcpu": "znver9"\}, but for .*llvm.* \(12\)'):
+        examine(folder, target={"mcpu": "znver9"})

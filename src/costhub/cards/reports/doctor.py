@@ -55,6 +55,10 @@ def _contents(found: Examination) -> str:
         f"{counted(found.lines, 'line')}: {counted(len(found.records), 'good record')} of "
         f"{counted(len(found.distinct), 'workload')}, {failed:,} of programs that failed",
         *(f"target {clean(target, _TEXT_CHARACTERS)} ({count:,})" for target, count in found.targets.most_common()),
+        *(
+            f"left out, target {clean(target, _TEXT_CHARACTERS)} ({count:,})"
+            for target, count in found.other_targets.most_common()
+        ),
         *(f"TVM {clean(version, 40)} ({counted(count, 'workload')})" for version, count in sorted(versions.items())),
         f"identity {found.identity}",
     ]

@@ -19,6 +19,7 @@ Example:
   costhub doctor tuned/ --no-replay        in seconds, without replaying schedules
   costhub doctor tuned/ --fix clean/
   costhub doctor tuned/ --network resnet18
+  costhub doctor tuned/ --target amd-epyc-zen5-2c --fix zen5/    those records of the folder that are for one device
   costhub doctor tuned/ --run --best 1     run the program that TVM would deploy of each workload
 """
 
@@ -38,6 +39,11 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 
 @click.command("doctor", cls=ListingCommand, epilog=EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--target",
+    metavar="TARGET|DEVICE",
+    help="Take only the records of one target: a device of `costhub devices`, or attributes of a TVM target as JSON.",
+)
 @click.option("--no-replay", is_flag=True, help="Do not replay the schedules, which takes most of the time.")
 @click.option("--run", is_flag=True, help="Build and run programs for CPUs like this one; compare what they compute.")
 @click.option("--best", metavar="N", type=WholeNumber(min=1), help="With --run: only the N fastest of each workload.")
@@ -64,6 +70,7 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 def command(
     context: click.Context,
     folder: Path,
+    target: str | None,
     no_replay: bool,
     run: bool,
     best: int | None,
@@ -90,16 +97,16 @@ def command(
     ):
         if given and not needs:
             raise click.UsageError(f"{option}.")
-    from costhub.api.doctor import doctor
+    from costhub.api.doctor import CleanCopy, doctor
 
     found = doctor(
         folder,
+        target=target,
         replay=not no_replay,
         run=(best or "all") if run else None,
         network=network,
         fast_math=fast_math,
-        fix=fix,
-        failures=not no_failures,
+        fix=None if fix is None else CleanCopy(fix, failures=not no_failures),
         workers=workers,
         progress=not as_json,
     )

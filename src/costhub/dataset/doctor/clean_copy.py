@@ -19,6 +19,8 @@ from costhub.terminal_text import counted
 
 _CHARACTERS = 200
 """Of a target in a message."""
+_MOST_TARGETS = 8
+"""That a message lists."""
 
 
 @dataclass
@@ -68,18 +70,19 @@ def check_one_target(examinations: Sequence[Examination]) -> None:
     """Refuses databases whose records are for several targets.
 
     Raises:
-        DataError: They are; the message has two of the targets, and where they are.
+        DataError: They are; the message has the targets, and where they are.
     """
-    places: dict[str, Path] = {}
+    places: dict[str, list[str]] = {}
     for examination in examinations:
-        for target in examination.targets:
-            places.setdefault(target, examination.folder)
+        for target, records in examination.targets.most_common():
+            places.setdefault(target, []).append(f"{examination.folder} ({counted(records, 'record')})")
     if len(places) > 1:
-        (one, here), (other, there) = list(places.items())[:2]
+        listed = [f"{target:.{_CHARACTERS}} in {', '.join(where)}" for target, where in places.items()]
+        more = f"; and {len(listed) - _MOST_TARGETS:,} more" if len(listed) > _MOST_TARGETS else ""
         raise DataError(
-            f"{here} has records for the target {one:.{_CHARACTERS}}, and {there} for {other:.{_CHARACTERS}}. TVM's "
-            "queries ignore the target, so that a database of several would answer with programs of the wrong one; "
-            "merge only folders of one target."
+            f"There are records for {len(listed):,} targets: {'; '.join(listed[:_MOST_TARGETS])}{more}. TVM's queries "
+            "ignore the target, so that a database of several would answer with programs of the wrong one; merge only "
+            "folders of one target. `costhub doctor FOLDER --target TARGET --fix OUT` makes a copy of one."
         )
 
 

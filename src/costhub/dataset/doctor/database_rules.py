@@ -71,8 +71,8 @@ DATABASE_RULES = {
             "DB11",
             "warning",
             "all records are for one target",
-            "TVM's queries ignore the target and answer with programs of any. Keep a folder for each target: make a "
-            "clean copy for each, and delete the lines of the other targets from its database_tuning_record.json.",
+            "TVM's queries ignore the target and answer with programs of any. Keep a folder for each target: "
+            "--target TARGET --fix OUT writes the records of one.",
         ),
         DatabaseRule("DB12", "warning", "workloads and records are in the form of TVM 0.27", _MENDED),
         DatabaseRule(

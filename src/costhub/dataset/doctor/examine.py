@@ -8,10 +8,11 @@ import logging
 import statistics
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from costhub.dataset.doctor.database_rules import FindingLog
 from costhub.dataset.doctor.in_children import ExaminedTrace, ExaminedWorkload, examine_records, examine_workload
@@ -105,6 +106,8 @@ class Examination:
     """Lines of the records file, whatever they hold."""
     targets: Counter[str] = field(default_factory=Counter)
     """Target, as TVM 0.27 accepts it -> records."""
+    other_targets: Counter[str] = field(default_factory=Counter)
+    """Target -> records that were not looked at, where those of one target were asked for."""
     is_replayed: bool = True
     """Whether the schedules were replayed."""
     contents: set[bytes] = field(default_factory=set)
@@ -127,7 +130,12 @@ class Examination:
 
 
 def examine_database(
-    path: str | Path, *, replay: bool = True, workers: int | None = None, progress: bool = True
+    path: str | Path,
+    *,
+    target: Mapping[str, Any] | None = None,
+    replay: bool = True,
+    workers: int | None = None,
+    progress: bool = True,
 ) -> Examination:
     """Examines a MetaSchedule database; nothing is written beside it.
 
@@ -137,12 +145,14 @@ def examine_database(
     Args:
         path: A folder with ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped, or
             with the same tables as ``.sqlite``, of TVM 0.10 to 0.27.
+        target: Attributes of the target of which to take the records, such as `kind`, `mcpu` and `num-cores`; those of
+            other targets, and workloads with only such, are left out. None for all.
         replay: Whether to replay every schedule; without it, an examination takes seconds.
         workers: Child processes; one per core by default.
         progress: Show a bar on a terminal.
 
     Raises:
-        DataError: `path` has no database.
+        DataError: `path` has no database, or no record for the target.
         MeasureError: A child process does not start at all.
     """
     found = Examination(Path(path), is_replayed=replay, origins=_origins(Path(path)))
@@ -150,9 +160,10 @@ def examine_database(
         database_files(found.folder) as files,
         ImportPool(workers, load=examine_workload, replay=examine_records) as pool,
     ):
-        examiner = _Examiner(found, pool)
+        examiner = _Examiner(found, pool, target or {})
         examiner.read_workloads(files[WORKLOADS_FILE])
         examiner.read_records(files[RECORDS_FILE], progress=progress)
+        examiner.forget_others()
         for file in files.values():
             _look_at_end(file, found.log)
     _look_at_whole(found)
@@ -172,10 +183,11 @@ class _Candidate:
 class _Examiner:
     """Reads the two files of a database, a batch at a time."""
 
-    def __init__(self, found: Examination, pool: ImportPool) -> None:
-        self._found, self._pool = found, pool
+    def __init__(self, found: Examination, pool: ImportPool, wanted: Mapping[str, Any]) -> None:
+        self._found, self._pool, self._wanted = found, pool, wanted
         self._known = ImportedWorkloads()
         self._targets: dict[str, ReplayedTraces | str] = {}
+        self._elsewhere: set[int] = set()
 
     def read_workloads(self, path: Path) -> None:
         """Reads every workload; a line that cannot be read counts, a blank one does not."""
@@ -197,7 +209,7 @@ class _Examiner:
             first, first_line = firsts.setdefault(reply.structural_hash, (number, line.number))
             self._found.workloads[number] = DatabaseWorkload(number, name, reply, first)
             self._known.found[number] = ImportedWorkload(reply.row, reply.tvm_version)
-            self._found.contents.add(hashlib.sha256(f"workload {reply.row['workload_id']}".encode()).digest())
+            self._found.contents.add(_workload_digest(workload_id))
             if not reply.is_todays:
                 log.add("DB12", where, f"an older TVM wrote it{f' ({reply.tvm_version})' if reply.tvm_version else ''}")
             elif not reply.has_own_hash:
@@ -223,6 +235,22 @@ class _Examiner:
                     self._take(path, candidate, verdict)
                 shown.update(batch[-1].position - shown.n)
 
+    def forget_others(self) -> None:
+        """Drops the workloads that only programs for other targets are of.
+
+        Raises:
+            DataError: All records are for other targets.
+        """
+        found = self._found
+        if found.other_targets and not found.targets:
+            held = "; ".join(f"{target:.200} ({count:,})" for target, count in found.other_targets.most_common(8))
+            wanted = json.dumps(self._wanted)
+            raise DataError(f"{found.folder} has no good record for the target {wanted:.200}, but for {held}.")
+        unused = {number for number in self._elsewhere if not found.workloads[number].records}
+        for workload in [each for each in found.workloads.values() if each.first in unused]:
+            del found.workloads[workload.number]
+            found.contents.discard(_workload_digest(workload.workload_id))
+
     def _candidate(self, path: Path, line: Line) -> _Candidate | None:
         """The record of a line, once; None with a finding where it cannot be used."""
         log, where = self._found.log, f"{path.name} line {line.number}"
@@ -245,6 +273,11 @@ class _Examiner:
             log.add(rule_id, where, str(error))
             return None
         workload = self._found.workloads[record.workload]
+        target = self._target(record.target)
+        if not isinstance(target, str) and not is_of_target(target.target, self._wanted):
+            self._found.other_targets[target.target] += 1
+            self._elsewhere.add(workload.first)
+            return None
         digest = self._digest(record, workload)
         if digest in self._found.contents:
             log.add("DB10", where, "an earlier line holds the same record")
@@ -310,6 +343,25 @@ class _Examiner:
         found.records.append(
             GoodRecord(number, checksum, record.workload, target.target, digest, latency_s, verdict.record)
         )
+
+
+def is_of_target(target: str, wanted: Mapping[str, Any]) -> bool:
+    """Whether a target has all attributes of another one, which may leave some open.
+
+    Args:
+        target: As JSON.
+        wanted: Attributes, such as `kind`, `mcpu` and `num-cores`.
+
+    Example:
+        >>> is_of_target('{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}', {"kind": "llvm", "mcpu": "znver4"})
+        True
+    """
+    attributes = json.loads(target)
+    return all(attributes.get(name) == value for name, value in wanted.items())
+
+
+def _workload_digest(workload_id: str) -> bytes:
+    return hashlib.sha256(f"workload {workload_id}".encode()).digest()
 
 
 def _origins(folder: Path) -> dict[str, str | None]:
