@@ -67,7 +67,9 @@ def test_a_copy_may_leave_failures_out(searched: Path, tmp_path: Path) -> None:
     shutil.copytree(searched, tmp_path / "db")
     (tmp_path / "db" / "database_tuning_record.json").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n")
 
-    found = costhub.doctor(tmp_path / "db", fix=CleanCopy(tmp_path / "clean", failures=False), workers=1, progress=False)
+    found = costhub.doctor(
+        tmp_path / "db", fix=CleanCopy(tmp_path / "clean", failures=False), workers=1, progress=False
+    )
 
     assert found.copy is not None
     assert (found.copy.records, found.copy.failures) == (11, 1)

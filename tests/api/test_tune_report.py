@@ -136,5 +136,7 @@ def test_a_search_that_a_rule_ended_is_not_begun_again_by_the_same_command() -> 
 def test_the_folder_of_a_compilation_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / REPORT).write_text(json.dumps({"costhub": COMPILE_REPORT, "version": 1, "is_finished": True}))
 
-    with pytest.raises(DataError, match=r"`costhub compile` chose without measuring.* choose another folder with --out"):
+    with pytest.raises(
+        DataError, match=r"`costhub compile` chose without measuring.* choose another folder with --out"
+    ):
         read_report(tmp_path)

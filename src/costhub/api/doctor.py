@@ -162,11 +162,7 @@ def doctor(
     wanted = None if target is None else _target(target)
     examination = examine_database(folder, target=wanted, replay=replay, workers=workers, progress=progress)
     coverage = None if network is None else _coverage(examination, network, fast_math)
-    outputs = None
-    if run is not None:
-        from costhub.collector.run.database_outputs import compare_outputs
-
-        outputs = compare_outputs(examination, best=None if run == "all" else run, progress=progress)
+    outputs = None if run is None else _outputs(examination, None if run == "all" else run, progress)
     copy = None if copied is None else write_clean_copy([examination], copied.out, failures=copied.failures)
     return Diagnosis(examination, coverage, outputs, copy)
 
@@ -226,6 +222,12 @@ def _target(text: str) -> dict[str, Any]:
         raise DeviceError(f"{device.device_id} has no target in the index of devices; give one, such as {_EXAMPLE}.")
     target = json.loads(device.target)
     return {name: target[name] for name in _OF_A_CHIP if name in target}
+
+
+def _outputs(examination: Examination, best: int | None, progress: bool) -> OutputReport:
+    from costhub.collector.run.database_outputs import compare_outputs
+
+    return compare_outputs(examination, best=best, progress=progress)
 
 
 def _check_new(out: Path) -> None:

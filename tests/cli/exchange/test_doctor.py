@@ -94,7 +94,7 @@ def test_programs_are_run_where_that_is_wanted(costhub: Any, folder: Path) -> No
         (["--no-replay", "--run"], "need the schedules replayed"),
         (["--network", "resnet81"], "There is no network named 'resnet81'"),
         (["--target", "nvidia-a101"], "There is no device named 'nvidia-a101'"),
-        (["--target", "{\"mcpu\": \"znver9\"}", "--no-replay"], "has no good record for the target"),
+        (["--target", '{"mcpu": "znver9"}', "--no-replay"], "has no good record for the target"),
         (["--network", "all"], "name one"),
         (["--network", "gone.pt2"], "There is no file gone.pt2"),
         (["--fix", "DB"], "exists and is not empty"),

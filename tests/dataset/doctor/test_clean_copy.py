@@ -51,7 +51,8 @@ def test_folders_of_two_targets_are_refused_with_both_named(search: Any, tmp_pat
     folders = [search.write(tmp_path / "here"), other.write(tmp_path / "there")]
 
     with pytest.raises(
-        DataError, match=r'2 targets: .*here \(12 records\); \{"kind":"llvm","num-cores":96\} in .*there.* merge only folders'
+        DataError,
+        match=r'2 targets: .*here \(12 records\); \{"kind":"llvm","num-cores":96\} in .*there.* merge only folders',
     ):
         check_one_target([examine(folder, replay=False) for folder in folders])
 

@@ -40,7 +40,9 @@ def test_versions_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_another_content_is_refused_with_a_sentence(tmp_path: Path, content: Any) -> None:
     (tmp_path / ORIGIN_FILE).write_text(json.dumps(content))
 
-    with pytest.raises(DataError, match=r"costhub_origin\.json is not what `costhub doctor --fix`.* or delete the file"):
+    with pytest.raises(
+        DataError, match=r"costhub_origin\.json is not what `costhub doctor --fix`.* or delete the file"
+    ):
         read_origin(tmp_path)
 
 

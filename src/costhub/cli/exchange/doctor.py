@@ -41,7 +41,7 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--target",
-    metavar="TARGET|DEVICE",
+    metavar="TARGET",
     help="Take only the records of one target: a device of `costhub devices`, or attributes of a TVM target as JSON.",
 )
 @click.option("--no-replay", is_flag=True, help="Do not replay the schedules, which takes most of the time.")

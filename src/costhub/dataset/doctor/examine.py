@@ -203,11 +203,13 @@ class _Examiner:
                 self._known.lost[number] = f"its workload (line {line.number}) cannot be read: {why}"
                 continue
             workload_id = str(reply.row["workload_id"])
-            reply = replace(reply, tvm_version=self._found.origins.get(workload_id, reply.tvm_version))
+            tvm_version = self._found.origins.get(workload_id, reply.tvm_version)
             name = unique_name(default_name(reply.row), taken)
             taken.add(name)
             first, first_line = firsts.setdefault(reply.structural_hash, (number, line.number))
-            self._found.workloads[number] = DatabaseWorkload(number, name, reply, first)
+            self._found.workloads[number] = DatabaseWorkload(
+                number, name, replace(reply, tvm_version=tvm_version), first
+            )
             self._known.found[number] = ImportedWorkload(reply.row, reply.tvm_version)
             self._found.contents.add(_workload_digest(workload_id))
             if not reply.is_todays:
