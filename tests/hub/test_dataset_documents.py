@@ -15,6 +15,7 @@ from costhub.errors import DataError
 from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.hub.data import load_measurements
 from costhub.hub.dataset_documents import data_facts, tables_revision, write_dataset_documents, write_sample
+from costhub.hub.sources.catalogue import load_sources
 
 
 def test_rows_licences_and_versions_are_counted(measured: Any, tmp_path: Path) -> None:
@@ -154,3 +155,35 @@ def test_a_card_says_whose_code_was_measured(measured: Any, tmp_path: Path) -> N
     assert documented(made.path).transplanted_from == ["ansor"]
     assert "- Latencies are those of code by ansor" in (made.path / "README.md").read_text()
     assert parse((made.path / "README.md").read_text()).transplanted_from == ["ansor"]
+
+
+def shipped(name: str) -> str:
+    return (EMBEDDED / "datasets/costhub" / name / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["nvidia-v100", "nvidia-k80", "amd-mi50", "nvidia-a100"])
+def test_imported_datasets_say_who_measured_and_from_which_revision(name: str) -> None:
+    sources = [source for source in load_sources() if source.dataset == f"costhub/{name}"]
+    text = shipped(name)
+
+    assert sources
+    for source in sources:
+        assert all(fact in text for fact in (source.repository, source.revision, source.folder, source.licence))
+        assert f"{source.contributor} measured them" in text
+
+
+def test_the_dataset_of_an_unknown_author_says_so_and_cites_nobody() -> None:
+    text = shipped("nvidia-h200")
+
+    assert "Who measured them is not known" in text
+    assert "author = {{unknown}}" in text
+    assert "Measured by" not in text
+    assert "Measured by costhub" in shipped("amd-epyc-zen4")
+
+
+def test_the_origins_of_a_card_are_those_of_its_rows() -> None:
+    card = parse(shipped("nvidia-a100"))
+
+    [origin] = card.origins
+    assert (origin["rows"], origin["contributor"], origin["licence"]) == (card.rows, *card.contributors, *card.licences)
+    assert parse(shipped("amd-epyc-zen5")).origins == []

@@ -10,6 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, get_origin, get_type_hints
 
 from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced, inline, licence_entry
+from costhub.cards.dataset_origin import is_sound_origin, measurers, origin_text
 from costhub.cards.markdown import join, split
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.dataset.check.rules import RULES
@@ -91,6 +92,10 @@ class DatasetCard:
     """Of each published version `date`, `version` (None without a tag), `rows`, `added` and `revision`."""
     transplanted_from: list[str] = field(default_factory=list)
     """Compilers whose code was measured, where TVM only replays the schedules."""
+    origins: list[dict[str, Any]] = field(default_factory=list)
+    """Of the imported rows, for each contributor, licence and TVM: `contributor`, `licence`, `tvm_version` and
+    `transplanted_from` (empty where the rows have none), `rows`, and `places`, each with `repository`, `revision`,
+    `folders` and `changed`, what was changed before the import; none where they are not known."""
     warned_rows: dict[str, int] = field(default_factory=dict)
     """Id of a rule of `costhub check` -> the rows of which it warns."""
 
@@ -151,12 +156,15 @@ def _check_kinds(card: DatasetCard) -> None:
     tables: tuple[tuple[str, Sequence[Any], tuple[str, ...], str], ...] = (
         ("devices", card.devices, ("rows", "ok", "workloads"), "device_id"),
         ("changes", card.changes, ("rows", "added"), "revision"),
+        ("origins", card.origins, ("rows",), "contributor"),
     )
     for name, rows, numbers, text in tables if not wrong else ():
         for row in rows:
             sound = isinstance(row, dict) and all(type(row.get(key)) is int for key in numbers)
             if not sound or not isinstance(row.get(text), str):
                 wrong.append(name)
+    if not wrong and not all(map(is_sound_origin, card.origins)):
+        wrong.append("origins")
     if not wrong and any(type(rows) is not int for rows in card.warned_rows.values()):
         wrong.append("warned_rows")
     if wrong:
@@ -307,6 +315,7 @@ def dataset_card_body(card: DatasetCard) -> str:
         _configurations(card),
         "## Columns",
         *(f"### {table}\n\n{document(table)}" for table in TABLES),
+        *(["## Where the imported rows are from", origin_text(card.origins)] if card.origins else []),
         "## Limits",
         _limits(card),
         *(["## Changes", markdown_table(card.changes[::-1], _CHANGES)] if card.changes else []),
@@ -351,8 +360,9 @@ def _content(card: DatasetCard) -> str:
     text = f"{card.rows:,} measurements of {card.workloads:,} workloads, {card.ok:,} of them with a latency"
     if card.tvm_versions:
         text += f", by TVM {', '.join(map(inline, card.tvm_versions))}"
-    if card.contributors:
-        text += f". Measured by {', '.join(map(inline, card.contributors))}"
+    known = measurers(card.contributors, card.origins, card.rows)
+    if known:
+        text += f". Measured by {', '.join(map(inline, known))}"
     # The name of the last contributor may end with a full stop, as "Ada L." does.
     parts = [f"{text.removesuffix('.')}.", markdown_table(card.devices, _CONTENT)]
     if operators:
@@ -405,10 +415,11 @@ def _limits(card: DatasetCard) -> str:
 
 def bibtex(card: DatasetCard) -> str:
     """How to cite a dataset."""
+    known = measurers(card.contributors, card.origins, card.rows)
     return bibtex_entry(
         "".join(letter if letter.isalnum() else "_" for letter in card.name),
         title=f"{inline(card.name)}: measured tensor programs",
-        author=" and ".join(map(inline, card.contributors)) or "{the costhub contributors}",
+        author=" and ".join(map(inline, known)) or ("{unknown}" if card.origins else "{the costhub contributors}"),
         year=str(card.changes[-1]["date"])[:4] if card.changes else "",
         note=f"data revision {inline(card.revision)}",
     )

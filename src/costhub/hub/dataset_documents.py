@@ -26,9 +26,11 @@ from costhub.cards.dataset_card import (
     purpose,
     with_change,
 )
+from costhub.cards.dataset_origin import measurers
 from costhub.cards.markdown import CARD
 from costhub.dataset.croissant import CROISSANT, CroissantFacts, croissant_text
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.metaschedule.import_records import PROPOSED_BY
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.shards.shard import write_shard
 from costhub.dataset.shards.shard_set import shard_name
@@ -37,8 +39,10 @@ from costhub.dataset.stats.observations import read_observations
 from costhub.files import write_replacing
 from costhub.hub.remote.address import HF_PREFIX
 from costhub.hub.remote.manifest import hash_file
+from costhub.hub.sources.catalogue import load_sources
 
 _FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor", "tvm_version")
+_ORIGIN_COLUMNS = ["contributor", "licence", "tvm_version", "transplanted_from", "proposed_by"]
 SAMPLE_ROWS = 100
 """Of each device, at most."""
 _TABLES = ("devices", "workloads", "measurements")
@@ -155,6 +159,7 @@ def write_dataset_documents(
         changes=with_change(changes, date=date, version=version, rows=facts.total, revision=revision),
         transplanted_from=_compilers(place),
         warned_rows=dict(warned_rows or {}),
+        origins=_origins(place, address),
     )
     (place / CARD).write_text(complete_dataset_card(text, card), encoding="utf-8")
     write_replacing(place / CROISSANT, croissant_text(place, croissant_facts(card)).encode())
@@ -168,7 +173,8 @@ def croissant_facts(card: DatasetCard) -> CroissantFacts:
         name=card.name,
         description=purpose(card),
         licences=card.licences,
-        creators=card.contributors or ["the costhub contributors"],
+        creators=measurers(card.contributors, card.origins, card.rows)
+        or ["unknown" if card.origins else "the costhub contributors"],
         keywords=dataset_tags(card),
         url=f"https://huggingface.co/datasets/{page}" if card.address.startswith(HF_PREFIX) else "",
         citation=bibtex(card),
@@ -259,6 +265,40 @@ def _devices(place: Path, observed: pa.Table) -> list[dict[str, Any]]:
 def _compilers(place: Path) -> list[str]:
     batches = DataFolder.open(place).iter_measurements(columns=["transplanted_from"])
     return sorted({name for batch in batches for name in pc.unique(batch.column(0)).to_pylist() if name})
+
+
+def _origins(place: Path, address: str) -> list[dict[str, Any]]:
+    """The imported rows of a data folder, as `DatasetCard.origins` has them.
+
+    Args:
+        place: The data folder.
+        address: Of the dataset, by which the catalogue of sources knows the places of those that costhub ships.
+    """
+    counts: Counter[tuple[str, ...]] = Counter()
+    for batch in DataFolder.open(place).iter_measurements(columns=_ORIGIN_COLUMNS):
+        groups = pa.Table.from_batches([batch]).group_by(_ORIGIN_COLUMNS).aggregate([([], "count_all")])
+        for row in groups.to_pylist():
+            counts[tuple(row[column] or "" for column in _ORIGIN_COLUMNS)] += row["count_all"]
+    found = []
+    for key, rows in sorted(counts.items()):
+        values = dict(zip(_ORIGIN_COLUMNS, key, strict=True))
+        is_imported = values.pop("proposed_by") == PROPOSED_BY or values["transplanted_from"]
+        if is_imported:
+            found.append({**values, "rows": rows, "places": _places(address, values["contributor"])})
+    return found
+
+
+def _places(address: str, contributor: str) -> list[dict[str, Any]]:
+    """Where the rows of a shipped dataset lie in public, one entry for a revision of a repository."""
+    places: dict[tuple[str, str], dict[str, Any]] = {}
+    for source in load_sources():
+        if (source.dataset, source.contributor) == (address, contributor):
+            at = (source.repository, source.revision)
+            empty = {"repository": at[0], "revision": at[1], "folders": [], "changed": ""}
+            entry = places.setdefault(at, empty)
+            entry["folders"].append(source.folder)
+            entry["changed"] = " ".join(filter(None, (entry["changed"], source.changed)))
+    return list(places.values())
 
 
 def _operators(place: Path) -> dict[str, int]:

@@ -54,6 +54,10 @@ class PublicSource:
     tvm: str = ""
     """The version that measured."""
     note: str = ""
+    dataset: str = ""
+    """The dataset of the package that was made of it, such as ``costhub/nvidia-v100``."""
+    changed: str = ""
+    """What was changed before the import, as sentences."""
 
 
 def load_sources(path: str | Path = SOURCES_FILE) -> tuple[PublicSource, ...]:
@@ -135,7 +139,7 @@ def _checked(entry: Mapping[str, Any], path: str | Path) -> PublicSource:
 def _rules(source: PublicSource) -> Iterator[tuple[str, bool]]:
     """Each field, and whether its value is one that can be used."""
     texts = ("name", "format", "repository", "revision", "folder", "device", "licence", "contributor")
-    for name in (*texts, "rows_from", "target", "tvm", "note"):
+    for name in (*texts, "rows_from", "target", "tvm", "note", "dataset", "changed"):
         value = getattr(source, name)
         is_text = isinstance(value, str) and len(value) < 1000 and value.isprintable()
         yield name, is_text and bool(value or name not in texts)

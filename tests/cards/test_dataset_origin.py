@@ -1,0 +1,102 @@
+"""What a card says of imported rows: who measured them, where they are from, what was changed, and what is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from costhub.cards.dataset_card import DatasetCard, bibtex, dataset_card_body, parse, render
+from costhub.cards.dataset_origin import measurers, origin_text
+from costhub.cards.markdown import join, split
+from costhub.errors import DataError
+
+PLACE = {"repository": "https://example.org/ada/logs", "revision": "a" * 40, "folders": ["x", "y"], "changed": ""}
+KNOWN: dict[str, Any] = {
+    "contributor": "ada/logs",
+    "licence": "MIT",
+    "tvm_version": "0.16.dev0",
+    "transplanted_from": "",
+    "rows": 9,
+    "places": [PLACE],
+}
+UNKNOWN = {**KNOWN, "contributor": "costhub", "tvm_version": "0.27.0.post1", "places": []}
+CARD = DatasetCard(
+    name="acme/data",
+    address="acme/data",
+    licences=["MIT"],
+    devices=[],
+    rows=9,
+    ok=9,
+    workloads=1,
+    operators={},
+    tvm_versions=[],
+    contributors=["ada/logs"],
+    schema_version=3,
+    revision="0123456789ab",
+    splits=[],
+    origins=[KNOWN],
+)
+
+
+def test_known_rows_name_who_measured_licence_place_and_changes() -> None:
+    text = origin_text([{**KNOWN, "places": [{**PLACE, "changed": "Two were lost."}]}])
+
+    assert text == (
+        "9 rows, imported under the licence MIT. ada/logs measured them. They are from https://example.org/ada/logs, "
+        f"revision `{'a' * 40}`, `x`, `y`. The import rewrote workloads, schedules and targets of TVM 0.16.dev0 in the "
+        "form of TVM 0.27, and left out records that do not replay. Two were lost. Run times and failures are as they "
+        "were recorded; names and operator families were added."
+    )
+
+
+def test_what_is_not_known_is_said() -> None:
+    text = origin_text([UNKNOWN])
+
+    assert "Who measured them is not known: the imported records do not say." in text
+    assert "`contributor`, costhub, is who imported them: do not cite it as their author." in text
+    assert "do not record which repository they are from" in text
+    assert "replayed the schedules with TVM 0.27.0.post1" in text
+    assert "`contributor`" not in origin_text([{**UNKNOWN, "contributor": "", "tvm_version": ""}])
+
+
+def test_replayed_logs_say_so() -> None:
+    text = origin_text([{**KNOWN, "tvm_version": "0.7", "transplanted_from": "ansor"}])
+
+    assert "traces of MetaSchedule of the schedules in logs of Ansor (TVM 0.7)" in text
+
+
+def test_who_imports_is_no_author_where_all_rows_are_imported() -> None:
+    assert measurers(["ada/logs", "costhub"], [KNOWN, UNKNOWN], 18) == ["ada/logs"]
+    assert measurers(["costhub"], [UNKNOWN], 10) == ["costhub"]  # costhub measured one
+    card = replace(CARD, contributors=["costhub"], origins=[UNKNOWN])
+
+    assert "author = {{unknown}}" in bibtex(card)
+    assert "Measured by" not in dataset_card_body(card)
+    assert "author = {ada/logs}" in bibtex(CARD)
+
+
+def test_a_card_has_the_section_only_for_imported_rows_and_is_read_back() -> None:
+    assert "## Where the imported rows are from\n\n9 rows, imported" in dataset_card_body(CARD)
+    assert "Where the imported rows" not in dataset_card_body(replace(CARD, origins=[]))
+    assert parse(render(CARD)) == CARD
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"places": None},
+        {"places": ["x"]},
+        {"places": [{**PLACE, "revision": 1}]},
+        {"places": [{**PLACE, "folders": [1]}]},
+        {"licence": None},
+        {"rows": "9"},
+    ],
+)
+def test_another_form_is_refused(changed: dict[str, Any]) -> None:
+    block, body = split(render(CARD))
+    block["costhub"]["origins"] = [{**KNOWN, **changed}]
+
+    with pytest.raises(DataError, match=r"values of the wrong kind \(origins\)"):
+        parse(join(block, body))
