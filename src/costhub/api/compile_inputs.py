@@ -105,12 +105,13 @@ def _of_json(text: str) -> FoundTarget:
     """A device that only its target describes; LLVM says how wide its vectors are."""
     from tvm.target import codegen
 
-    from costhub.collector.device.identity import ARM_OF_INTEREST, SIMD_BITS, X86_OF_INTEREST
+    from costhub.collector.device.identity import ARM_OF_INTEREST, LINUX_NAMES, SIMD_BITS, X86_OF_INTEREST
     from costhub.dataset.workload import parse_target
     from costhub.search.zero_trials.compile import CompileTarget
 
     target = _read_target(text)
-    features = {str(name) for name in codegen.llvm_get_cpu_features(parse_target(text))}
+    found = [str(name) for name in codegen.llvm_get_cpu_features(parse_target(text))]
+    features = {LINUX_NAMES.get(name, name) for name in found}
     cores = target["num-cores"]
     row = {
         "device_id": f"{target.get('mcpu') or str(target.get('mtriple', 'cpu')).split('-')[0]}-{cores}c",

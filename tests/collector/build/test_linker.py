@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.build.linker import can_link, link, link_command
+from costhub.collector.build.linker import _foreign_linkers, can_link, link, link_command
 from costhub.errors import MeasureError
 
 AARCH64 = "aarch64-linux-gnu"
@@ -91,3 +91,10 @@ def test_a_machine_without_a_linker_is_refused_with_what_is_missing() -> None:
     assert not can_link("vax-dec-ultrix")
     with pytest.raises(MeasureError, match="vax-dec-ultrix-ld"):
         link_command("vax-dec-ultrix", ["a.o"], "a.so")
+
+
+@pytest.mark.parametrize(
+    "triple", ["aarch64-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-conda-linux-gnu", "arm64-linux-gnu"]
+)
+def test_the_linker_of_debian_serves_whatever_vendor_a_triple_names(triple: str) -> None:
+    assert _foreign_linkers(triple) == ["aarch64-linux-gnu-ld", "ld.lld"]

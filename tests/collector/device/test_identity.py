@@ -118,12 +118,12 @@ def test_a_masked_cpu_is_named_by_its_family() -> None:
 
 def test_a_cache_that_the_system_does_not_describe_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, facts in enumerate(({"level": "1", "type": "Data", "size": "48K"}, {"level": "2"})):
-        (tmp_path / f"index{number}").mkdir()
+        (tmp_path / f"cpu0/cache/index{number}").mkdir(parents=True)
         for name, text in facts.items():
-            (tmp_path / f"index{number}" / name).write_text(text)
+            (tmp_path / f"cpu0/cache/index{number}" / name).write_text(text)
     monkeypatch.setattr(device, "CPU_ROOT", tmp_path)
 
-    assert device._caches() == {"l1d_bytes": 48 << 10, "l2_bytes": None, "l3_bytes": None}
+    assert device._caches(0) == {"l1d_bytes": 48 << 10, "l2_bytes": None, "l3_bytes": None}
 
 
 def test_an_id_repeats_no_word_and_holds_no_odd_character() -> None:
@@ -140,6 +140,10 @@ def test_the_temperature_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> 
     assert device.temperature_c() == 44.0
     del found["k10temp"]
     assert device.temperature_c() is None
+    # What Linux calls them on a Raspberry Pi, an RK3588 and a Jetson.
+    for degrees, name in enumerate(("cpu_thermal", "littlecore_thermal", "bigcore0_thermal", "CPU-therm"), start=60):
+        found[name] = [SimpleNamespace(current=float(degrees))]
+        assert device.temperature_c() == degrees
 
 
 def test_clock_and_temperature_are_numbers_or_nothing() -> None:

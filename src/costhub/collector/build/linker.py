@@ -90,7 +90,11 @@ def _architecture(name: str) -> str:
 
 
 def _foreign_linkers(triple: str) -> list[str]:
-    """GNU's cross linker by its name in Debian, then LLVM's, which knows every machine that Linux runs on."""
-    parts = [_architecture(triple), *triple.split("-")[1:]]
-    cross = "-".join(part for part in parts if part not in ("unknown", "pc"))
-    return [f"{cross}-ld", *(["ld.lld"] if "linux" in triple else [])]
+    """GNU's cross linker by its name in Debian, then LLVM's, which knows every machine that Linux runs on.
+
+    Debian's names have no vendor, and triples have any: ``aarch64-conda-linux-gnu`` in TVM's wheel for ARM.
+    """
+    if "linux" not in triple:
+        return [f"{triple}-ld"]
+    system = triple[triple.index("linux") :]
+    return [f"{_architecture(triple)}-{system}-ld", "ld.lld"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -20,9 +20,25 @@ def usable_cpus() -> list[int]:
 
 
 def physical_cpus(root: Path = CPUS) -> list[int]:
-    """One usable CPU of each core: a kernel gains little from a second hardware thread."""
-    first_of = {_siblings(cpu, root): cpu for cpu in reversed(usable_cpus())}
+    """One usable CPU of each core that TVM computes on: a kernel gains little from a second hardware thread."""
+    first_of = {_siblings(cpu, root): cpu for cpu in reversed(fast_cpus(usable_cpus(), root))}
     return sorted(first_of.values())
+
+
+def fast_cpus(cpus: Sequence[int], root: Path = CPUS) -> list[int]:
+    """Those of the CPUs that TVM computes on.
+
+    Where the CPUs have two maximum clocks, as on big.LITTLE chips, TVM computes on the faster ones alone, however many
+    threads it may use; a target for all of them would divide the work by too many. With three clocks it takes them all.
+
+    Args:
+        cpus: Numbers of CPUs.
+        root: Where Linux describes them.
+    """
+    clocks = {cpu: _highest_clock(cpu, root) for cpu in cpus}
+    if len(set(clocks.values())) != 2:  # as in TVM's src/runtime/threading_backend.cc
+        return list(cpus)
+    return [cpu for cpu in cpus if clocks[cpu] == max(clocks.values())]
 
 
 def core_count() -> int:
@@ -77,6 +93,15 @@ def governor(root: Path = CPUS) -> str | None:
     """
     files = sorted(root.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     return "+".join(sorted({file.read_text().strip() for file in files})) or None
+
+
+def _highest_clock(cpu: int, root: Path) -> int:
+    """In kHz; 0 where the system does not say, as in most virtual machines."""
+    file = root / f"cpu{cpu}/cpufreq/cpuinfo_max_freq"
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _siblings(cpu: int, root: Path) -> str:

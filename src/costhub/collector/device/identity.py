@@ -11,12 +11,14 @@ from typing import Any
 import archspec.cpu
 import psutil
 
-from costhub.collector.device.cpu_state import core_count
+from costhub.collector.device.arm_cpu import EMULATOR, arm_facts, is_emulated
+from costhub.collector.device.cpu_state import core_count, physical_cpus
 from costhub.errors import DeviceError, UnknownNameError
 from costhub.names import close_names
 from costhub.terminal_text import counted
 
-CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
+CPU_INFO = Path("/proc/cpuinfo")
+CPU_ROOT = Path("/sys/devices/system/cpu")
 
 GPU_NODES = ("nvidia[0-9]*", "nvidiactl", "nvhost*", "nvmap", "dxg")
 """What Linux has in /dev where NVIDIA's driver runs: on servers, on boards (Tegra), under Windows."""
@@ -26,10 +28,19 @@ GPU_NODES = ("nvidia[0-9]*", "nvidiactl", "nvhost*", "nvmap", "dxg")
 AMD_FAMILIES = {23: "zen2", 25: "zen3", 26: "zen5"}
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
-ARM_OF_INTEREST = "asimd asimddp sve sve2".split()
+ARM_OF_INTEREST = "asimd asimdhp asimddp i8mm bf16 sve sve2".split()
+# LLVM's names of those that Linux calls differently.
+LINUX_NAMES = {
+    **{"sse4.2": "sse4_2", "avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni", "avx512bf16": "avx512_bf16"},
+    **{"amx-tile": "amx_tile", "neon": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp"},
+}
 
-# What Linux calls the drivers of sensors inside a CPU; others sit on disks, boards and network cards.
-CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
+CACHES_OF_LINUX = {("1", "Data"): "l1d_bytes", ("2", "Unified"): "l2_bytes", ("3", "Unified"): "l3_bytes"}
+CACHES = tuple(CACHES_OF_LINUX.values())
+
+# What Linux calls the drivers of sensors inside a CPU, and the thermal zones of boards (bigcore0_thermal of an RK3588,
+# CPU-therm of a Jetson); others sit on disks, boards and network cards.
+CPU_SENSORS = re.compile(r"coretemp|k10temp|zenpower|(cpu\w*|soc|(big|little)core\d*)[-_]therm(al)?", re.IGNORECASE)
 
 
 def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
@@ -68,26 +79,38 @@ def _limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, An
 
 
 def _whole_cpu() -> dict[str, Any]:
-    facts = _cpuinfo()
-    flags = set(facts.get("flags", facts.get("Features", "")).split())
-    uarch = _microarchitecture(facts, flags)
-    vendor = _vendor(facts)
-    cores = core_count()
-    model_name = facts.get("model name", platform.processor() or platform.machine())
+    # On a big.LITTLE chip the last of the cores that compute is a big one, and CPU 0 is not.
+    cpu = physical_cpus()[-1]
+    facts, machine, cores = _cpuinfo(cpu), platform.machine(), core_count()
+    if is_emulated(machine, facts):
+        # Vectors of 128 bits are part of ARM's base; all else that the system shows is of the machine below.
+        name = f"{machine} in an emulator"
+        named = {"vendor": EMULATOR, "microarchitecture": machine, "model_name": name, "soc": ""}
+        flags, caches = {"asimd"}, dict.fromkeys(CACHES)
+    else:
+        flags, caches = set(facts.get("flags", facts.get("Features", "")).split()), _caches(cpu)
+        named = arm_facts(facts) if "CPU implementer" in facts else _x86_facts(facts, flags)
+    soc = named.pop("soc", "")
     return {
-        "device_id": _device_id(vendor, model_name, uarch, cores),
+        "device_id": _device_id(named["vendor"], named["model_name"], named["microarchitecture"], cores, soc),
         "aliases": [],
         "kind": "cpu",
-        "vendor": vendor,
-        "microarchitecture": uarch,
-        "model_name": model_name,
+        **named,
         "cores": cores,
         "simd_bits": next((bits for flag, bits in SIMD_BITS if flag in flags), None),
-        **_caches(),
+        **caches,
         "memory_bytes": psutil.virtual_memory().total,
         "driver": kernel_version(platform.system(), platform.release()),
         "isa_features": [flag for flag in (*X86_OF_INTEREST, *ARM_OF_INTEREST) if flag in flags],
         "target": None,
+    }
+
+
+def _x86_facts(facts: dict[str, str], flags: set[str]) -> dict[str, str]:
+    return {
+        "vendor": _vendor(facts),
+        "microarchitecture": _microarchitecture(facts, flags),
+        "model_name": facts.get("model name", platform.processor() or platform.machine()),
     }
 
 
@@ -111,16 +134,23 @@ def clock_mhz() -> float | None:
 def temperature_c() -> float | None:
     """The hottest sensor of the CPU in degrees Celsius; None without a sensor, as in a virtual machine."""
     sensors: dict[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
-    return max((sensor.current for name in CPU_SENSORS for sensor in sensors.get(name, [])), default=None)
+    inside = (found for name, found in sensors.items() if CPU_SENSORS.fullmatch(name))
+    return max((sensor.current for found in inside for sensor in found), default=None)
 
 
-def _cpuinfo() -> dict[str, str]:
-    path = Path("/proc/cpuinfo")
-    if not path.exists():
+def _cpuinfo(cpu: int) -> dict[str, str]:
+    """What Linux says of one CPU, or of the first that it describes; and of the board, in a block without a number."""
+    if not CPU_INFO.exists():
         return {}
-    block = path.read_text().split("\n\n", 1)[0]
-    pairs = (line.split(":", 1) for line in block.splitlines() if ":" in line)
-    return {key.strip(): value.strip() for key, value in pairs}
+    texts = CPU_INFO.read_text(errors="replace").split("\n\n")
+    blocks = [dict(_pair(line) for line in text.splitlines() if ":" in line) for text in texts]
+    of_board = next((block for block in blocks if block and "processor" not in block), {})
+    return {**of_board, **next((block for block in blocks if block.get("processor") == str(cpu)), blocks[0])}
+
+
+def _pair(line: str) -> tuple[str, str]:
+    key, _, value = line.partition(":")
+    return key.strip(), value.strip()
 
 
 def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
@@ -135,30 +165,28 @@ def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
 
 
 def _vendor(facts: dict[str, str]) -> str:
-    names = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel", "0x41": "ARM", "0x61": "Apple", "0xc0": "Ampere"}
-    raw = facts.get("vendor_id", facts.get("CPU implementer", platform.machine()))
+    names = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}
+    raw = facts.get("vendor_id", platform.machine())
     return names.get(raw, raw)
 
 
-def _device_id(vendor: str, model_name: str, uarch: str, cores: int) -> str:
+def _device_id(vendor: str, model_name: str, uarch: str, cores: int, soc: str = "") -> str:
     """E.g. ``amd-epyc-zen5-2c``: vendor, product line, microarchitecture, cores; without what repeats."""
-    words = [vendor, *re.findall(r"EPYC|Ryzen|Xeon|Core|Atom|Graviton", model_name), uarch, f"{cores}c"]
-    slug = "-".join(dict.fromkeys(re.sub(r"[^a-z0-9]+", "-", w.casefold()).strip("-") for w in words))
+    words = [vendor, soc, *re.findall(r"EPYC|Ryzen|Xeon|Core|Atom", model_name), uarch, f"{cores}c"]
+    slug = "-".join(dict.fromkeys(re.sub(r"[^a-z0-9]+", "-", w.casefold()).strip("-") for w in words if w))
     return slug.strip("-")
 
 
-def _caches() -> dict[str, int | None]:
+def _caches(cpu: int) -> dict[str, int | None]:
     """Bytes of each level as one core sees it: its own L1 data and L2, the L3 it shares."""
-    sizes: dict[str, int | None] = {"l1d_bytes": None, "l2_bytes": None, "l3_bytes": None}
-    for index in sorted(CPU_ROOT.glob("index*")):
+    sizes: dict[str, int | None] = dict.fromkeys(CACHES)
+    for index in sorted(CPU_ROOT.glob(f"cpu{cpu}/cache/index*")):
         files = [index / name for name in ("level", "type", "size")]
         if not all(file.is_file() for file in files):
             continue  # Linux leaves out what the firmware does not report, as on some boards.
         level, kind, size = (file.read_text().strip() for file in files)
-        key = {("1", "Data"): "l1d_bytes", ("2", "Unified"): "l2_bytes", ("3", "Unified"): "l3_bytes"}.get(
-            (level, kind)
-        )
-        if key:
+        key = CACHES_OF_LINUX.get((level, kind))
+        if key and size[:1].isdecimal():
             unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1], 1)
             sizes[key] = int(size.rstrip("KM")) * unit
     return sizes
