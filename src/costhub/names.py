@@ -1,9 +1,12 @@
-"""Provides close_names: what a mistyped name may have meant."""
+"""Provides close_names: what a mistyped name may have meant; and names that several stages know."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+
+EMULATOR = "emulator"
+"""The vendor of a CPU that another one imitates: what is measured there is the imitation."""
 
 
 def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:

@@ -106,3 +106,16 @@ def test_workloads_are_held_out_by_name_id_suite_and_network() -> None:
 def test_an_unknown_name_to_hold_out_is_refused() -> None:
     with pytest.raises(CosthubError, match="There is no workload, suite or network named 'matmull'"):
         check_held_out(["matmull"], data_folders())
+
+
+def test_a_target_has_the_features_that_linux_would_show_of_the_cpu() -> None:
+    def features(triple: str, mcpu: str) -> list[str]:
+        fields = {"kind": "llvm", "mtriple": triple, "mcpu": mcpu, "num-cores": 4}
+        row = find_target(json.dumps(fields)).row
+        assert row["simd_bits"] == (128 if triple.startswith("aarch64") else 512)
+        return list(row["isa_features"])
+
+    assert features("aarch64-linux-gnu", "cortex-a72") == ["asimd"]
+    assert features("aarch64-linux-gnu", "cortex-a76") == ["asimd", "asimdhp", "asimddp"]
+    assert "bf16" in features("aarch64-linux-gnu", "neoverse-v1")
+    assert {"sse4_2", "avx512_vnni", "avx_vnni", "amx_tile"} <= set(features("x86_64-linux-gnu", "sapphirerapids"))

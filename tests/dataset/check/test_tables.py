@@ -40,6 +40,7 @@ def test_a_device_that_can_be(values: dict[str, Any]) -> None:
         ({"l1d_bytes": 2 << 20, "l2_bytes": 1 << 20}, "l1d_bytes is larger than l2_bytes"),
         ({"l1d_bytes": 2 << 20, "l3_bytes": 1 << 20}, "l1d_bytes is larger than l3_bytes"),
         ({"device_id": " "}, "is empty"),
+        ({"vendor": "emulator"}, "an imitation of the device"),
         ({"peak_gops_int8": -1.0}, "peak_gops_int8 is not a number above 0"),
         ({"thread_scaling": [1.0, None]}, "thread_scaling holds a number"),
         ({"bandwidth_ladder": [{"bytes": 8192, "gbs": 0.0}]}, "bandwidth_ladder holds a number"),

@@ -12,8 +12,6 @@ from pathlib import Path
 
 DEVICE_TREE = Path("/proc/device-tree")
 """What the firmware of a board says of it; servers have ACPI instead, and containers often hide it."""
-EMULATOR = "emulator"
-"""The vendor of a CPU that another one imitates: its speed is that of the imitation."""
 
 # The numbers are those of arch/arm64/include/asm/cputype.h in Linux, the names those of the makers, as LLVM has them.
 VENDORS = {

@@ -11,10 +11,10 @@ from typing import Any
 import archspec.cpu
 import psutil
 
-from costhub.collector.device.arm_cpu import EMULATOR, arm_facts, is_emulated
+from costhub.collector.device.arm_cpu import arm_facts, is_emulated
 from costhub.collector.device.cpu_state import core_count, physical_cpus
 from costhub.errors import DeviceError, UnknownNameError
-from costhub.names import close_names
+from costhub.names import EMULATOR, close_names
 from costhub.terminal_text import counted
 
 CPU_INFO = Path("/proc/cpuinfo")

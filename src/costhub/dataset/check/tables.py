@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.check.measurements import TableRule
+from costhub.names import EMULATOR
 
 _CACHES = ("l1d_bytes", "l2_bytes", "l3_bytes", "memory_bytes")
 _POSITIVE_FIGURES = (
@@ -41,6 +42,8 @@ def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
     for (inner, smaller), (outer, larger) in itertools.pairwise(sizes):
         if smaller > larger:
             yield f"{inner} is larger than {outer}."
+    if row["vendor"] == EMULATOR:
+        yield f"vendor is {EMULATOR!r}: it was measured on an imitation of the device, whose speed says nothing of it."
     if not row["device_id"].strip() or not row["kind"].strip():
         yield "device_id or kind is empty."
 
