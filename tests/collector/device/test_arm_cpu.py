@@ -6,10 +6,12 @@ and Orin, a Rock 5B, and servers with an Ampere Altra and a Graviton3.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from costhub.collector.device import cpu_state, identity
@@ -65,13 +67,13 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Board:
                     put(cpus / f"cpu{cpu}/cache/index{number}/{name}", said)
         count = text.count("processor\t")
         monkeypatch.setattr(cpu_state, "usable_cpus", lambda: list(range(count)))
-        monkeypatch.setattr(cpu_state.psutil, "cpu_count", lambda logical=True: count)
+        monkeypatch.setattr(psutil, "cpu_count", lambda logical=True: count)
         for function in (cpu_state.physical_cpus, cpu_state.fast_cpus):
             monkeypatch.setattr(function, "__defaults__", (cpus,))
         monkeypatch.setattr(arm_facts, "__defaults__", (tree,))
         monkeypatch.setattr(identity, "CPU_INFO", info)
         monkeypatch.setattr(identity, "CPU_ROOT", cpus)
-        monkeypatch.setattr(identity.platform, "machine", lambda: "aarch64")
+        monkeypatch.setattr(platform, "machine", lambda: "aarch64")
         row = identify()
         assert table_from_rows("devices", [row]).num_rows == 1
         return row
