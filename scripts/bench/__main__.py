@@ -45,6 +45,8 @@ BENCHMARKS = {
     "engines": "engines.compare",
     "operators": "search.operators",
     "strategies": "search.strategies",
+    "proposals": "search.proposals",
+    "evolution": "search.evolution",
     "replay": "search.replay",
     "search-stopping": "search.stopping",
     "zero-trials": "search.zero_trials",

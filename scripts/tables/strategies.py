@@ -15,6 +15,8 @@ BASE = ("evolutionary", "ranked")
 SHARES = {"to_5": 0.05, "to_1": 0.01}
 """Name -> how near to its own best latency a search counts as converged."""
 
+LARGE = "population 256, two generations"
+"""What other proposals of a search are compared with."""
 Row = Mapping[str, Any]
 
 
@@ -94,6 +96,80 @@ def strategies_table(result: Mapping[str, Any]) -> str:
         number("failures", "failed", ".1%"),
     ]
     return markdown_table(result["summary"], columns)
+
+
+def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One line for each method.
+
+    Args:
+        rows: One per search, with `workload`, `seed`, `method` and a `curve` of dictionaries with `trials`, the
+            `seconds` until then, and `best_us`, the latency of the best program so far, measured again.
+
+    Returns:
+        `gain_N`, the geometric mean of the latency of `LARGE` over its own after N trials (above 1 is
+        better), with the standard error of its logarithm, `gain_N_se`, and `seconds_N`, the median of the seconds.
+    """
+    points = {
+        (row["method"], row["workload"], row["seed"], point["trials"]): point for row in rows for point in row["curve"]
+    }
+    table = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = {key[1:]: point for key, point in points.items() if key[0] == method}
+        line: dict[str, Any] = {"method": method, "searches": sum(row["method"] == method for row in rows)}
+        for trials in sorted({key[-1] for key in own}):
+            at = {key: point for key, point in own.items() if key[-1] == trials}
+            bases = {key: base for key in at if (base := points.get((LARGE, *key)))}
+            logarithms = [math.log(base["best_us"] / at[key]["best_us"]) for key, base in bases.items()]
+            line |= _gain(f"gain_{trials}", logarithms)
+            line[f"seconds_{trials}"] = statistics.median(point["seconds"] for point in at.values())
+        table.append(line)
+    return table
+
+
+def proposals_table(result: Mapping[str, Any]) -> str:
+    """One line per method, from the `summary` of the benchmark `proposals`."""
+    lines = result["summary"]
+    numbers = sorted(int(name[8:]) for name in lines[0] if name.startswith("seconds_"))
+    columns = [TableColumn("method", "what is proposed"), number("searches", "searches", "d")]
+    for trials in numbers:
+        columns += [
+            number(f"gain_{trials}", f"latency gain at {trials} trials"),
+            number(f"gain_{trials}_se", "se"),
+            number(f"seconds_{trials}", "seconds", ".0f"),
+        ]
+    return markdown_table(lines, columns)
+
+
+def evolution_table(result: Mapping[str, Any]) -> str:
+    """One line per network and size of TVM's evolution, medians over seeds, from the benchmark `evolution`."""
+    groups: dict[tuple[str, int, int], list[Row]] = {}
+    for row in sorted(result["rows"], key=lambda row: (row["network"], -row["population"])):
+        groups.setdefault((row["network"], row["population"], row["generations"]), []).append(row)
+    lines = [
+        {
+            "network": network,
+            "size": f"{population}, {generations}",
+            "searches": len(rows),
+            "kernels": rows[0]["kernels"],
+            "total_us": statistics.median(row["total_us"] for row in rows),
+            "seconds": statistics.median(row["seconds"] for row in rows),
+            **{
+                stage: statistics.median(row["stages"].get(stage, 0.0) for row in rows)
+                for stage in ("evolution", "features", "building", "running")
+            },
+        }
+        for (network, population, generations), rows in groups.items()
+    ]
+    columns = [
+        TableColumn("network", "network"),
+        TableColumn("size", "population, generations"),
+        number("searches", "searches", "d"),
+        number("kernels", "kernels", "d"),
+        number("total_us", "kernels together (us)", ",.0f"),
+        number("seconds", "search (s)", ".0f"),
+        *(number(stage, f"of it {stage} (s)", ".0f") for stage in ("evolution", "features", "building", "running")),
+    ]
+    return markdown_table(lines, columns)
 
 
 def selection_table(result: Mapping[str, Any]) -> str:

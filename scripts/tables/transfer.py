@@ -11,6 +11,8 @@ from costhub.cards.tables import TableColumn, markdown_table, number
 from scripts.tables.gains import gain_with_error, geometric, mean_with_error, sooner
 from scripts.tables.strategies import (
     controller_table,
+    evolution_table,
+    proposals_table,
     search_stopping_table,
     selection_table,
     stopping_table,
@@ -277,5 +279,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "search_stopping": search_stopping_table,
     "stopping": stopping_table,
     "strategies": strategies_table,
+    "evolution": evolution_table,
+    "proposals": proposals_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from costhub.collector.device.local import local_target
+from costhub.collector.propose.spaces import DEFAULT
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.load import load_programs
@@ -22,7 +23,7 @@ from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.papers.autotvm import Annealing
 from costhub.papers.release import Ppo
 from costhub.search.search_model import SearchModel
-from costhub.search.strategies.strategy import Evolutionary, RandomTopK, Strategy
+from costhub.search.strategies.strategy import SIZES, Evolutionary, RandomTopK, Strategy
 from costhub.search.tvm_seam import TvmCostModel
 from costhub.transfer.methods.by_name import find_method
 from scripts.bench.common import machine, options
@@ -60,7 +61,7 @@ class CountingTrees(Gbt):
 STRATEGIES: dict[str, Callable[[int], Strategy]] = {
     "random": lambda queries: RandomTopK(pool=queries),
     # TVM scores the first population and that of each generation.
-    "evolutionary": lambda queries: Evolutionary(generations=max(1, queries // Evolutionary.population - 1)),
+    "evolutionary": lambda queries: Evolutionary(generations=max(1, queries // SIZES[DEFAULT][0] - 1)),
     "annealing": lambda queries: Annealing(steps=queries // Annealing.chains, patience=queries),
     "ppo": lambda queries: Ppo(episodes=max(1, queries // (Ppo.programs * Ppo.steps))),
 }

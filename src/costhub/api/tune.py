@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
-from costhub.errors import WorkloadError
+from costhub.errors import CosthubError, WorkloadError
 
 if TYPE_CHECKING:
     from costhub.api.tuning import Tuning
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from costhub.search.options import Job
     from costhub.search.result import TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
+    from costhub.search.zero_trials.known import KnownSchedules
 
 log = logging.getLogger("costhub")
 
@@ -50,6 +51,9 @@ class TuneOptions:
     """A cheap model that ranks all candidates, so that the model scores only the best of them."""
     stop: str = "gain"
     """When the search ends before its trials are spent: gain (where another batch promises too little) or never."""
+    from_scratch: bool = False
+    """Measure only what the strategy proposes. Otherwise a search begins with the fastest schedules that the hub and
+    the search itself know of near workloads, and later measures neighbours of its own fastest programs."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
@@ -215,9 +219,12 @@ class _Search:
         from costhub.search.tune import tune_all
         from costhub.transfer.methods.by_name import find_method
 
+        scratch = self.options.from_scratch
         search = Search(
             model,
             draft=None if self.draft is None else self.draft.for_device(measurer.device).model,
+            known=None if scratch else known_schedules(measurer.device),
+            descends=not scratch,
             method=find_method(self.options.method),
             strategy=find_strategy(self.options.strategy),
             selection=find_selection(self.options.select),
@@ -247,6 +254,22 @@ class _Search:
             "method": self.options.said,
             "command": self.options.command or f"costhub.tune({what!r}, {str(self.out)!r}, {how})",
         }
+
+
+def known_schedules(device: Mapping[str, Any]) -> KnownSchedules:
+    """The schedules that the hubs on this machine know for a device; none, with a warning, where data are damaged.
+
+    Args:
+        device: Its row of the devices table.
+    """
+    from costhub.api.compile_inputs import data_folders, known_rows
+    from costhub.search.zero_trials.known import KnownSchedules
+
+    try:
+        return KnownSchedules(known_rows(device, data_folders()))
+    except CosthubError as error:
+        log.warning("The search begins without known schedules. %s", error)
+        return KnownSchedules([])
 
 
 def advise(model: ChosenModel, measurer: Measurer) -> list[str]:

@@ -120,6 +120,12 @@ Example:
     show_default=True,
     help="Which proposals are measured; ranked takes those with the highest scores.",
 )
+@click.option(
+    "--from-scratch",
+    is_flag=True,
+    help="Measure only what the strategy proposes; by default a search begins with the fastest schedules known of the "
+    "workload and of those near it, and goes on to the neighbours of its own fastest programs.",
+)
 @fast_math_option
 @layout_option
 @click.option(
@@ -151,6 +157,7 @@ def command(
     method: str,
     strategy: str,
     select: str,
+    from_scratch: bool,
     fast_math: bool,
     layout: str,
     torch_compile: bool,
@@ -161,11 +168,9 @@ def command(
 ) -> None:
     """Search for fast programs of each WORKLOAD on this machine or on boards, with a pretrained cost model.
 
-    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network that torch.export.save
-    wrote (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names; the network comes
-    first where a suite has its name. The results are a TVM database that stock TVM compiles from, a report and plots.
-    A network for a CPU, here or on boards, is then compiled to OUT/NETWORK.so, checked against torch and timed.
-
+    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite (--list lists them all), a file of
+    torch.export.save (.pt2), or a TVM module in JSON (tvm.ir.save_json). The results are a TVM database that stock TVM
+    compiles from, a report and plots. A network for a CPU becomes OUT/NETWORK.so, checked against torch and timed.
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
     from costhub.api.tune import TuneOptions, tune
@@ -176,6 +181,7 @@ def command(
         select=select,
         stop=stop,
         draft=draft,
+        from_scratch=from_scratch,
         arch=arch,
         fast_math=fast_math,
         layout=layout,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from costhub.search.scheduler import Priority, StopRule
     from costhub.search.selection import Selection
     from costhub.search.strategies.strategy import Strategy
+    from costhub.search.zero_trials.known import KnownSchedules
     from costhub.transfer.methods.method import TransferMethod
 
 OnTrial = Callable[[str, int, float | None], None]
@@ -50,6 +51,12 @@ class Search:
     """How programs are proposed; by default `Evolutionary`, TVM's own."""
     selection: Selection | None = None
     """Chooses what to measure among four times as many programs; by default the strategy's best are measured."""
+    known: KnownSchedules | None = None
+    """Measured schedules, the best of which are in the first batch."""
+    known_sources: tuple[str, ...] = ("measured",)
+    """Which schedules are known: ``measured``, those of the very workload, and ``carried``, those of near ones."""
+    descends: bool = False
+    """Whether neighbours of the fastest programs are measured, too."""
     trials_per_round: int = 16
     """Programs measured before the model learns."""
     priority: Priority | None = None

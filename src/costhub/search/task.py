@@ -19,6 +19,7 @@ from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import Scores
 from costhub.search.database import SearchDatabase
 from costhub.search.options import Search
+from costhub.search.proposals import OwnProposals
 from costhub.search.result import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING, TrialMeter
 from costhub.search.scheduler import TrialBatch
 from costhub.search.selection import PROPOSED_PER_TRIAL, Shortlist
@@ -28,6 +29,8 @@ from costhub.search.tvm_seam import program_arguments, register_errors, uninterr
 
 MAX_REPEATED_BATCHES = 8
 """Batches in a row without a new program, after which the design space counts as used up."""
+OWN_SHARE = 0.5
+"""Of the programs of a batch, those that are known schedules or neighbours of the fastest, at most."""
 FAILED = "It failed in an earlier search."
 _SILENT = logging.getLogger("costhub.tvm")
 
@@ -79,23 +82,27 @@ class SearchTask:
         if search.selection is not None:
             self._shortlist = Shortlist(search.selection, self._scores, seed=search.seed)
             proposed_per_trial = PROPOSED_PER_TRIAL
-        strategy = search.strategy or Evolutionary()
+        space, strategy = best_space(mod), search.strategy or Evolutionary()
+        if isinstance(strategy, Evolutionary):
+            strategy = strategy.sized(space.name)
         _SILENT.setLevel(logging.ERROR)
         with meter.stages.during(EVOLUTION), _search_errors(), uninterrupted():
             (function,) = mod.functions.values()
             self._context = ms.TuneContext(
                 function,
                 target=self.target,
-                space_generator=best_space(mod).generator(self.target),
+                space_generator=space.generator(self.target),
                 search_strategy=strategy.to_tvm(),
                 rand_state=ms.utils.fork_seed(search.seed + 1, n=1)[0],
                 logger=_SILENT,
             ).clone()
+            sketches = self._context.generate_design_space()
+            self._own = OwnProposals(mod, search, self._context, sketches)
             self._resume()
             self._context.pre_tuning(
                 proposed_per_trial * trials,
                 proposed_per_trial * self._batch,
-                self._context.generate_design_space(),
+                sketches,
                 database.database,
                 model,
             )
@@ -122,6 +129,7 @@ class SearchTask:
             self._unlearned = candidates, results
             with stages.during(EVOLUTION), uninterrupted():
                 self._context.notify_runner_results(candidates, results)
+                self._own.add(candidates, results)
         latency_s = np.array([latency_of(result) for result in results])
         return TrialBatch(latency_s, scores)
 
@@ -153,6 +161,8 @@ class SearchTask:
 
         TVM does not consult its database, so a resumed search would propose its best programs again.
         """
+        own = self._own_candidates()
+        chosen: list[Any] = []
         for _ in range(MAX_REPEATED_BATCHES):
             with self.meter.stages.during(EVOLUTION), uninterrupted():
                 proposed = list(self._context.generate_measure_candidates() or ())
@@ -165,7 +175,18 @@ class SearchTask:
             )
             if chosen or not proposed:
                 break
-        return chosen
+        return [*own, *chosen][: self._batch]
+
+    def _own_candidates(self) -> list[Any]:
+        """The best by score of costhub's own proposals that were never measured."""
+        with self.meter.stages.during(EVOLUTION), uninterrupted():
+            new = {s: c for c in self._own.propose() if (s := _structural_hash(c)) not in self._seen}
+        if not new:
+            return []
+        best = np.argsort(-self._scores(list(new.values())), kind="stable")[: int(OWN_SHARE * self._batch)]
+        chosen = [list(new.items())[place] for place in best.tolist()]
+        self._seen.update(structure for structure, _ in chosen)
+        return [candidate for _, candidate in chosen]
 
     def _measured(self, candidates: Sequence[Any]) -> list[Any]:
         """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it arrives."""
@@ -223,6 +244,7 @@ class SearchTask:
             cuts = range(self._batch, len(records), self._batch)
             parts = zip(np.split(latency_s, cuts), np.split(scores, cuts), strict=True)
             self.before = [TrialBatch(*part, waiting=0.0) for part in parts]
+        self._own.add(candidates, results)
         with self.meter.stages.during(LEARNING):
             self.model.update(self._context, candidates, results)
 

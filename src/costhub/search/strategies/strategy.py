@@ -11,6 +11,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchStrategy
 
+from costhub.collector.propose.spaces import BLOCKED, DEFAULT
 from costhub.search.strategies.search_space import (
     EPSILON,
     DatabaseRecord,
@@ -22,6 +23,9 @@ from costhub.search.strategies.search_space import (
 
 RANDOM_POOL = 768
 """Programs that a strategy scores for a batch: as many as `Evolutionary`, which makes strategies comparable."""
+SIZES = {DEFAULT: (256, 2), BLOCKED: (64, 1)}
+"""Design space -> population and generations of TVM's evolution. The space of blocked layouts holds few programs, and
+a quarter of the population finds as good ones of them in half the time (docs/measured/search.md)."""
 
 
 class Strategy(Protocol):
@@ -147,20 +151,35 @@ def measure_candidate(program: ScheduledProgram) -> Any:
 
 @dataclass(frozen=True)
 class Evolutionary:
-    """TVM's evolutionary search (*Tensor Program Optimization with Probabilistic Programs*, section 4)."""
+    """TVM's evolutionary search (*Tensor Program Optimization with Probabilistic Programs*, section 4).
 
-    population: int = 256
-    generations: int = 2
+    Example:
+        >>> Evolutionary().sized("blocked"), Evolutionary(population=99).sized("blocked").population
+        (Evolutionary(population=64, generations=1), 99)
+    """
+
+    population: int | None = None
+    """Programs of a generation; by default as `SIZES` has it for the design space."""
+    generations: int | None = None
+    """How often they are changed for a batch; by default as `SIZES` has it."""
 
     name = "evolutionary"
+
+    def sized(self, space: str) -> Evolutionary:
+        """The same with the sizes for a design space, where none were given.
+
+        Args:
+            space: Its name, see `costhub.collector.propose.spaces`.
+        """
+        population, generations = SIZES.get(space, SIZES[DEFAULT])
+        return Evolutionary(self.population or population, self.generations or generations)
 
     def to_tvm(self) -> Any:
         """See `Strategy`."""
         from tvm.s_tir import meta_schedule as ms
 
-        return ms.search_strategy.EvolutionarySearch(
-            population_size=self.population, genetic_num_iters=self.generations
-        )
+        own = self.sized(DEFAULT)
+        return ms.search_strategy.EvolutionarySearch(population_size=own.population, genetic_num_iters=own.generations)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -85,7 +85,7 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
     origins: dict[int, Origin] = {}
     pool: dict[int, ScheduledProgram] = {}
     traces = SketchTraces(sketches, int(json.loads(target)["num-cores"]))
-    for program, origin in _from_known(mod, space, traces, known, plan):
+    for program, origin in known_programs(mod, space, traces, known, plan.sources):
         if program.structure not in pool:
             pool[program.structure], origins[program.structure] = program, origin
     if "model" in plan.sources:
@@ -106,22 +106,31 @@ def _order(ranked: RankedProgram) -> tuple[float, int]:
     return (known.latency_us if ranked.origin.is_of_target and known else float("inf"), ranked.rank)
 
 
-def _from_known(
-    mod: Any, space: SearchSpace, sketches: SketchTraces, known: KnownSchedules, plan: ZeroTrialPlan
+def known_programs(
+    mod: Any, space: SearchSpace, sketches: SketchTraces, known: KnownSchedules, sources: Collection[str]
 ) -> list[tuple[ScheduledProgram, Origin]]:
-    """Programs with known decisions, those of the workload itself first; what does not replay is left out."""
+    """Programs with known decisions, those of the workload itself first; what does not replay is left out.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule``.
+        space: Its programs.
+        sketches: Its sketches, which take the decisions.
+        known: Measured schedules.
+        sources: Keys of `SOURCES`: ``measured``, ``carried`` or both.
+    """
     wanted: list[tuple[Any, Origin]] = []
-    if "measured" in plan.sources:
+    if "measured" in sources:
         for each in known.measured(mod, sketches):
             wanted += [(trace, Origin(MEASURED, each)) for trace in sketches.unchanged(each.decisions, each.cores)]
-    if "carried" in plan.sources:
+    if "carried" in sources:
         for each in known.near(mod, sketches):
             wanted += [(trace, Origin(CARRIED, each)) for trace in sketches.carried(each.decisions, each.cores)]
-    programs = space.programs([partial(_as_it_is, trace) for trace, _ in wanted])
+    programs = space.programs([partial(as_it_is, trace) for trace, _ in wanted])
     return [(program, origin) for program, (_, origin) in zip(programs, wanted, strict=True) if program is not None]
 
 
-def _as_it_is(trace: Any, rng: np.random.Generator) -> Any:
+def as_it_is(trace: Any, rng: np.random.Generator) -> Any:
+    """A trace for `SearchSpace.programs`, which is not to be changed."""
     del rng
     return trace
 

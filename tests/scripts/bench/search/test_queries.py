@@ -42,7 +42,7 @@ def test_a_strategy_takes_its_queries_from_one_batch(name: str) -> None:
 
     sizes = {
         "random": lambda s: s.pool,
-        "evolutionary": lambda s: s.population * (s.generations + 1),
+        "evolutionary": lambda s: s.sized("default").population * (s.generations + 1),
         "annealing": lambda s: s.chains * s.steps,
         "ppo": lambda s: s.programs * s.steps * s.episodes,
     }

@@ -1,0 +1,77 @@
+"""How large TVM's evolution needs to be for the kernels of networks, whose layouts have small design spaces."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from costhub import load_model
+from costhub.api.subjects import network_jobs
+from costhub.collector.device.identity import identify
+from costhub.collector.device.local import find_local, local_target
+from costhub.collector.measurer import Measurer, local_measurer
+from costhub.collector.workloads.network_source import Lowering
+from costhub.search.options import Search
+from costhub.search.result import STAGES
+from costhub.search.strategies.strategy import Evolutionary
+from costhub.search.tune import tune_all
+from scripts.bench.common import machine, options
+from scripts.bench.common.rows import RowFile
+from scripts.tables.strategies import evolution_table
+
+NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
+SIZES = ((256, 2), (64, 1))
+"""Population and generations, the size that others are compared with first."""
+KEY = ("network", "population", "generations", "seed", "trials")
+
+
+def searched(measurer: Measurer, key: tuple[str, int, int, int, int]) -> dict[str, Any]:
+    """The row of the search with the values of KEY, led by the best model for this machine."""
+    network, population, generations, seed, trials = key
+    model = load_model("auto", device=identify())
+    jobs = network_jobs([network], json.dumps(local_target()), Lowering(fast_math=True))
+    search = Search(model, strategy=Evolutionary(population, generations), seed=seed)
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        results = tune_all(jobs, search, measurer, out=Path(folder), trials=trials * len(jobs))
+    seconds = time.perf_counter() - start
+    calls = {job.name: job.weight for job in jobs}
+    return {
+        **dict(zip(KEY, key, strict=True)),
+        "kernels": len(jobs),
+        "total_us": sum(each.best_us * calls[each.workload] for each in results if each.best_us),
+        "seconds": seconds,
+        "stages": {stage: sum(each.stages.get(stage, 0.0) for each in results) for stage in STAGES},
+    }
+
+
+@click.command()
+@click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
+@options.trials(16)
+@options.seeds(2)
+@options.quick("MobileNet-V2, two trials for each kernel.")
+@options.rows_file()
+@options.json_file()
+def main(
+    networks: tuple[str, ...], trials: int, seeds: int, quick: bool, rows_path: Path | None, path: Path | None
+) -> None:
+    """Compares the seconds of searches and what they find; run it with nothing else on the machine."""
+    if quick:
+        networks, trials, seeds = ("mobilenet_v2",), 2, 1
+    kept = RowFile(rows_path, KEY)
+    with local_measurer(find_local(["auto"])) as measurer:
+        measurer.launch()
+        # Network by network, so that searches which are compared follow one another closely.
+        for key in ((net, *size, seed, trials) for seed in range(seeds) for net in networks for size in SIZES):
+            if key not in kept:
+                row = searched(measurer, key)
+                kept.add(row)
+                click.echo(f"{', '.join(map(str, key))}: {row['total_us']:,.0f} us, {row['seconds']:.0f} s")
+    result = {"rows": kept.all}
+    machine.write_result(path, result)
+    click.echo(evolution_table(result))
