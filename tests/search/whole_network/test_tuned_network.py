@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +58,23 @@ def test_arrays_of_numpy_go_in(library: Path) -> None:
     _, double = load_network(library, threads=1)(x)
 
     np.testing.assert_array_equal(double.numpy(), 2 * x)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is all that a thread can have here")
+def test_the_calling_thread_keeps_its_cpus(library: Path) -> None:
+    script = """
+import os, sys, numpy
+from costhub.search.whole_network.tuned_network import load_network
+before = os.sched_getaffinity(0)
+network = load_network(sys.argv[1], threads=2)
+loaded = os.sched_getaffinity(0)
+network(numpy.zeros((4, 8), "float32"))
+print(len(before), len(loaded), len(os.sched_getaffinity(0)))
+"""
+    done = subprocess.run([sys.executable, "-c", script, library], check=True, capture_output=True, text=True)
+
+    before, loaded, called = map(int, done.stdout.split())
+    assert before == loaded == called > 1
 
 
 def test_what_is_no_tensor_is_named(library: Path) -> None:

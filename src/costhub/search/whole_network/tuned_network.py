@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ class TunedNetwork:
 
     def __init__(self, library: str | Path, *, threads: int | None = None) -> None:
         self.library, self.threads = Path(library), threads or core_count()
-        _use_threads(self.threads)
+        with _same_cpus():
+            _use_threads(self.threads)
         import tvm
         from tvm import relax
 
@@ -83,12 +85,31 @@ class TunedNetwork:
                     f"{type(value).__name__}."
                 )
         try:
-            return _to_torch(self._main(*(_to_tvm(value) for value in inputs)))
+            with _same_cpus():
+                return _to_torch(self._main(*(_to_tvm(value) for value in inputs)))
         except Exception as error:
             raise NetworkError(f"{self.library} does not run with these inputs: {_why(error)}.") from error
 
     def __repr__(self) -> str:
         return f"TunedNetwork({str(self.library)!r}, threads={self.threads})"
+
+
+@contextmanager
+def _same_cpus() -> Iterator[None]:
+    """Gives the calling thread the CPUs back that it may use.
+
+    TVM binds a thread that computes with it to one CPU for good. All threads and processes that it then starts, those
+    of torch among them, would have this one CPU, and `core_count` would see a machine with one core.
+    """
+    if not hasattr(os, "sched_getaffinity"):  # macOS has none, and TVM binds no thread there
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    try:
+        yield
+    finally:
+        if os.sched_getaffinity(0) != before:
+            os.sched_setaffinity(0, before)
 
 
 def _why(error: Exception) -> str:
