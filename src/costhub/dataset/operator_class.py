@@ -43,8 +43,7 @@ def classify(mod: Any) -> str:
     Returns:
         One of `FAMILIES`.
     """
-    root = getattr(mod["main"].body, "block", None)
-    blocks = [_Block.of(block) for block in _walk(root.body) if _kind(block) == "SBlock"] if root else []
+    blocks = read_blocks(mod)
     contractions = [block for block in blocks if block.factors]
     if contractions:
         constants = {block.buffer for block in blocks if not block.loads}
@@ -54,6 +53,16 @@ def classify(mod: Any) -> str:
     if not blocks:
         return "other"
     return _without_products(blocks)
+
+
+def read_blocks(mod: Any) -> list[BlockFacts]:
+    """What each block of a workload computes, in the order of the text.
+
+    Args:
+        mod: The workload (``tvm.IRModule``), not scheduled.
+    """
+    root = getattr(mod["main"].body, "block", None)
+    return [BlockFacts.of(block) for block in _walk(root.body) if _kind(block) == "SBlock"] if root else []
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ class _Load:
 
 
 @dataclass(frozen=True)
-class _Block:
+class BlockFacts:
     """What a block computes, as far as it identifies the operator."""
 
     buffer: Any
@@ -87,7 +96,8 @@ class _Block:
     """Functions it calls."""
 
     @classmethod
-    def of(cls, block: Any) -> _Block:
+    def of(cls, block: Any) -> BlockFacts:
+        """The facts of a block of TIR."""
         extents: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
         for iteration in block.iter_vars:
             extents[iteration.iter_type == _REDUCTION][iteration.var] = _extent(iteration.dom.extent)
@@ -106,6 +116,7 @@ class _Block:
 
     @property
     def work(self) -> int:
+        """Iterations of all its loops."""
         return math.prod([*self.spatial.values(), *self.reduction.values()])
 
     def windows(self) -> set[Any]:
@@ -121,7 +132,7 @@ class _Block:
         return windows
 
 
-def _contraction(block: _Block) -> str:
+def _contraction(block: BlockFacts) -> str:
     first, second = (frozenset().union(*(load.variables for load in factor)) for factor in block.factors)
     shared = [v for v in block.spatial if v in first and v in second]
     windows = block.windows()
@@ -137,7 +148,7 @@ def _contraction(block: _Block) -> str:
     return "pointwise" if len(block.spatial) >= _CONV_RANK else "matmul"
 
 
-def _without_products(blocks: Sequence[_Block]) -> str:
+def _without_products(blocks: Sequence[BlockFacts]) -> str:
     combined = {block.combined for block in blocks if block.reduction}
     calls = {name.rpartition(".")[2] for block in blocks for name in block.calls}
     # A polynomial for exp builds its power of two from bits.
