@@ -7,6 +7,7 @@ from scripts.commands import LazyCommands
 STEPS = {
     "collect": "collect",
     "train": "train",
+    "train-latency": "train_latency",
     "cards": "cards",
     "check": "check",
     "reproduce": "reproduce",

@@ -1,0 +1,116 @@
+"""Trains the latency predictor of the embedded hub on the best programs of its datasets, and writes its folder."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from costhub.api.estimating.estimate import PREDICTOR
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.workload import module_from_json
+from costhub.dataset.workload_numbers import workload_numbers
+from costhub.hub.catalogue.devices import device_rows, load_devices
+from costhub.hub.catalogue.hubs import EMBEDDED
+from costhub.hub.dataset_documents import tables_revision
+from costhub.hub.remote.manifest import write_manifest
+from costhub.models.latency.inputs import device_figures
+from costhub.models.latency.pools import Pool, Vector, read_pools
+from costhub.models.latency.predictor import LatencyPredictor, LatencyTable
+from costhub.versions import costhub_version, installed_versions
+from scripts.bench.common.data import DATASETS
+from scripts.bench.common.machine import RESULTS
+
+LEAST_PROGRAMS = 8
+"""The best of fewer says little of what a search finds."""
+PROFILES = ("engines", "engines_zen4")
+"""Results with the time of each kernel in tuned networks."""
+
+
+def embedded_table() -> LatencyTable:
+    """What the embedded datasets have measured, as the predictor reads it; some 20 s."""
+    pools: list[Pool] = []
+    numbers: dict[str, Vector] = {}
+    uses: dict[str, tuple[str, str]] = {}
+    devices: dict[str, Mapping[str, Any]] = {}
+    known = {device.device_id: device.row() for device in load_devices()}
+    for place in sorted(DATASETS.iterdir()):
+        folder = DataFolder.open(place)
+        rows = {row["workload_id"]: row for row in folder.workloads().to_pylist()}
+        for name, row in device_rows(place, folder.device_ids()).items():
+            devices[name] = device_figures(row, known)
+            own = [pool for pool in read_pools(folder, name, row["kind"]) if pool.workload_id in rows]
+            pools += [pool for pool in own if len(pool.latency_s) >= LEAST_PROGRAMS]
+        for key in {pool.workload_id for pool in pools} - numbers.keys():
+            networks = sorted(each["name"] for each in rows[key]["networks"] or ())
+            numbers[key] = workload_numbers(module_from_json(rows[key]["module_json"]))
+            uses[key] = rows[key]["operator"], networks[0] if networks else key
+    return LatencyTable.build(pools, numbers, uses, devices)
+
+
+def rest_shares(results: Path = RESULTS) -> tuple[float, ...]:
+    """What tuned networks took beside their tuned kernels, over what these took, rising."""
+    shares = []
+    for name in PROFILES:
+        for profile in json.loads((results / f"{name}.json").read_text())["profiles"]:
+            if profile["engine"] == "costhub":
+                tuned = sum(kernel["us"] for kernel in profile["kernels"] if kernel["tuned"])
+                shares.append(max(0.0, profile["whole_us"] / tuned - 1.0))
+    return tuple(sorted(shares))
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=EMBEDDED / PREDICTOR, show_default="the embedded hub")
+@click.option("--seed", default=0, show_default=True)
+def main(out: Path, seed: int) -> None:
+    """Trains on everything; figures on held-out workloads and devices are those of `scripts.bench estimates`."""
+    table = embedded_table()
+    predictor = replace(LatencyPredictor.fit(table, seed=seed), rest_shares=rest_shares(), facts=facts(seed))
+    predictor.save(out)
+    (out / "README.md").write_text(card(predictor, table), encoding="utf-8")
+    click.echo(f"{out}: {write_manifest(out).revision[:12]}, {sum(f.stat().st_size for f in out.iterdir()):,} bytes")
+
+
+def facts(seed: int) -> dict[str, Any]:
+    """Where the predictor comes from."""
+    return {
+        "datasets": [f"costhub/{place.name}@{tables_revision(place)}" for place in sorted(DATASETS.iterdir())],
+        "seed": seed,
+        "versions": {"costhub": costhub_version(), **installed_versions()},
+        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "licence": "CC-BY-4.0",
+    }
+
+
+def card(predictor: LatencyPredictor, table: LatencyTable) -> str:
+    """The card: what it is, what it learned from, where its figures are."""
+    devices = ", ".join(f"`{name}`" for name in predictor.devices)
+    data = ", ".join(f"`{name}`" for name in predictor.facts["datasets"])
+    return f"""---
+license: cc-by-4.0
+library_name: costhub
+tags: [latency-prediction, tvm, xgboost]
+---
+
+# Latency predictor
+
+Boosted trees (XGBoost) that predict the latency of the best program that a search finds for a workload on a device,
+from the numbers of both ({table.inputs.shape[1]} columns), and intervals by cross-conformal prediction.
+`costhub estimate` reads it.
+
+- Learned from the best of the measured programs of {len(table):,} pairs of workload and device:
+  {len(predictor.workloads)} workloads, {len(predictor.devices)} devices ({devices}).
+- Data: {data}.
+- `model.ubj` holds the trees; `config.json` the quantiles of the residuals, the curve over trials, versions and seed;
+  `manifest.json` the hashes.
+- How far off it is on workloads, networks and devices that it has not learned from: docs/estimate.md of costhub.
+"""
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m scripts.release train-latency")

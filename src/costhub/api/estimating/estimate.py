@@ -1,0 +1,253 @@
+"""Provides estimate: what a kernel or a network takes on a device once a search has found its programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.api.compile_inputs import data_folders
+from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
+from costhub.api.subjects import Subjects, network_jobs, read_subjects
+from costhub.errors import ArgumentError, DeviceError
+from costhub.files import read_regular
+from costhub.hub.catalogue.devices import Device, complete_device_row, load_devices
+from costhub.hub.catalogue.hubs import hub_roots
+from costhub.hub.catalogue.names import resolve_device
+from costhub.hub.remote.manifest import verify
+from costhub.progress import bar
+
+if TYPE_CHECKING:
+    from costhub.models.latency.pools import Pool
+    from costhub.models.latency.predictor import LatencyPredictor
+    from costhub.models.latency.residuals import Uncertain
+    from costhub.search.options import Job
+
+PREDICTOR = Path("predictors") / "costhub" / "latency"
+"""Place of the predictor in a hub."""
+TRIALS = 64
+MOST_TRIALS = 100_000
+MAX_ROW_BYTES = 1 << 20
+_GENERIC = {"cpu": {"kind": "llvm", "mtriple": "x86_64-linux-gnu"}, "cuda": {"kind": "cuda", "arch": "sm_80"}}
+"""Targets to take networks apart for, where a device's row has none. In torch's layouts, no kernel depends on it."""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What the figures of all kernels have in common."""
+
+    predictor: LatencyPredictor
+    device: Mapping[str, Any]
+    folders: tuple[Path, ...]
+    trials: int
+    interval: float
+
+
+def estimate(
+    what: Any,
+    device: str | Path | Mapping[str, Any] = "auto",
+    *,
+    trials: int = TRIALS,
+    interval: float = 0.9,
+    data: Sequence[str | Path] = (),
+    fast_math: bool = False,
+    predictor: str | Path | LatencyPredictor = "auto",
+    progress: bool = True,
+) -> Estimate:
+    """Estimates what workloads or whole networks take on a device, as found by a search; nothing is measured.
+
+    A kernel that a hub has on this very device gets the latency of its best program. All others are predicted by trees
+    that learned from the best programs of the hub, from the numbers of workload and device. Networks are taken apart
+    in torch's layouts; their kernels are added up.
+
+    Args:
+        what: As for `costhub.tune`.
+        device: A name of `costhub devices`, `auto` for this machine's CPU, or a row as `costhub probe --json` prints
+            it: a mapping, JSON, or a file.
+        trials: Programs of the search that predicted kernels assume.
+        interval: The share of figures that should lie between `low_us` and `high_us`.
+        data: Measurements of your own, beside those of the hubs here.
+        fast_math: Networks use polynomials for exp, tanh and erf.
+        predictor: A folder of another one, or a loaded one; by default that of the hubs.
+        progress: Show a progress bar on a terminal.
+
+    Raises:
+        CosthubError: One of its kinds: there is no such workload, network, device or file, the device's peak and
+            bandwidth are not known, or the predictor is damaged.
+
+    Example:
+        >>> found = estimate("resnet18.c7", "amd-epyc-zen5-2c", progress=False)
+        >>> found.kernels[0].source
+        'measured'
+    """
+    _check(trials, interval)
+    with tempfile.TemporaryDirectory(prefix="costhub-estimate-") as folder:
+        subjects = read_subjects(what, Path(folder))
+        subjects.check()
+        folders = tuple(data_folders(data))  # before TVM is loaded
+        row, target = find_row(device)
+        setting = _Setting(_loaded(predictor), row, folders, trials, interval)
+        single, networks = _jobs(subjects, target, fast_math=fast_math)
+    with bar(
+        len(single) + sum(map(len, networks.values())), desc="estimating", unit="kernel", enabled=progress
+    ) as shown:
+        kernels, _ = _kernels(single, setting, shown)
+        wholes = tuple(_network(name, *_kernels(jobs, setting, shown), setting) for name, jobs in networks.items())
+    is_new = row["device_id"] not in setting.predictor.devices
+    return Estimate(str(row["device_id"]), trials, interval, kernels, wholes, is_new)
+
+
+def _check(trials: int, interval: float) -> None:
+    if not 1 <= trials <= MOST_TRIALS:
+        raise ArgumentError(f"A search has 1 to {MOST_TRIALS:,} trials, got {trials}.")
+    if not 0 < interval < 1:
+        raise ArgumentError(f"An interval is a share between 0 and 1 such as 0.9, got {interval}.")
+
+
+def _loaded(predictor: str | Path | LatencyPredictor) -> LatencyPredictor:
+    if not isinstance(predictor, str | Path):
+        return predictor
+    return load_predictor() if predictor == "auto" else _read(Path(predictor), None)
+
+
+def load_predictor() -> LatencyPredictor:
+    """The latency predictor of the hubs on this machine; its files are checked against their hashes.
+
+    Raises:
+        ModelError: It is damaged.
+    """
+    places = [root.path / PREDICTOR for root in hub_roots()]
+    folder = next((place for place in places if place.is_dir()), places[-1])
+    return _read(folder, verify(folder).revision)
+
+
+@lru_cache(maxsize=2)
+def _read(folder: Path, revision: str | None) -> LatencyPredictor:
+    from costhub.models.latency.predictor import LatencyPredictor
+
+    return LatencyPredictor.load(folder)
+
+
+def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The row of a device with the figures that predictions need, and its TVM target if that is known.
+
+    Args:
+        device: As for `estimate`.
+
+    Raises:
+        CosthubError: One of its kinds: no device has that name, the file holds no row, or its figures are not known.
+    """
+    from costhub.collector.device.local import find_local, local_names
+    from costhub.models.latency.inputs import device_figures
+
+    if isinstance(device, Mapping):
+        row = Device.from_row(device).row()
+    elif isinstance(device, Path) or device.lstrip().startswith("{") or device.endswith(".json"):
+        row = Device.from_row(_written_row(device)).row()
+    elif device in ("auto", "cuda") or device in local_names():
+        (local,) = find_local([device])
+        row = {**complete_device_row(local.row), "target": json.dumps(local.target)}
+    else:
+        row = resolve_device(device).row()
+    figures = device_figures(row, {each.device_id: each.row() for each in load_devices()})
+    return figures, json.loads(row["target"]) if row.get("target") else None
+
+
+def _written_row(device: str | Path) -> dict[str, Any]:
+    text = str(device)
+    try:
+        if not text.lstrip().startswith("{"):
+            if not Path(text).is_file():
+                raise DeviceError(f"There is no file {text}; give one that `costhub probe --json` wrote.")
+            text = read_regular(text, limit=MAX_ROW_BYTES, error=DeviceError).decode()
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DeviceError(f"{device!s:.99} is not JSON; give the row that `costhub probe --json` prints.") from error
+    rows = content.get("devices", [content]) if isinstance(content, dict) else content
+    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], dict):
+        raise DeviceError(f"{device!s:.99} does not hold the row of one device, as `costhub probe --json` prints it.")
+    return dict(rows[0])
+
+
+def _jobs(
+    subjects: Subjects, target: dict[str, Any] | None, *, fast_math: bool
+) -> tuple[list[Job], dict[str, list[Job]]]:
+    """The single workloads, and the kernels of each network."""
+    from costhub.collector.workloads.network_kernels import name_networks
+    from costhub.collector.workloads.network_source import PLAIN, Lowering
+
+    lowering = Lowering(fast_math, PLAIN)
+    text = json.dumps(target or {**_GENERIC["cpu"], "num-cores": 1})
+    named = name_networks(subjects.networks)
+    return subjects.jobs(), {label: network_jobs([name], text, lowering) for label, name in named.items()}
+
+
+def _kernels(
+    jobs: Sequence[Job], setting: _Setting, shown: Any
+) -> tuple[tuple[KernelEstimate, ...], tuple[Uncertain, ...]]:
+    from costhub.dataset.operator_class import classify
+    from costhub.dataset.workload import workload_id
+    from costhub.dataset.workload_numbers import workload_numbers
+    from costhub.models.latency.pools import family
+    from costhub.models.latency.residuals import MEASURED as OF_ANOTHER_SEARCH
+    from costhub.models.latency.residuals import Uncertain
+
+    ids = [workload_id(job.mod) for job in jobs]
+    pools = _pools(set(ids), setting)
+    kernels, figures = [], []
+    for job, identity in zip(jobs, ids, strict=True):
+        operator, pool = classify(job.mod), pools.get(identity)
+        if pool is not None:
+            kind = family(setting.device["kind"])
+            figure = Uncertain(math.log(pool.best_s * 1e6), OF_ANOTHER_SEARCH, kind, operator)
+        else:
+            numbers = workload_numbers(job.mod)
+            figure = setting.predictor.predict(numbers, operator, setting.device, trials=setting.trials)
+        low, high = setting.predictor.residuals.interval(figure, setting.interval)
+        source, programs = (MEASURED, len(pool.latency_s)) if pool else (PREDICTED, None)
+        kernels.append(
+            KernelEstimate(job.name, identity, operator, float(job.weight), figure.us, low, high, source, programs)
+        )
+        figures.append(figure)
+        shown.update(1)
+    return tuple(kernels), tuple(figures)
+
+
+def _pools(ids: set[str], setting: _Setting) -> dict[str, Pool]:
+    """What the data folders have of some workloads on the device; of several, that with the most programs."""
+    from costhub.dataset.folder import DataFolder
+    from costhub.models.latency.pools import read_pools
+
+    name, found = str(setting.device["device_id"]), dict[str, "Pool"]()
+    for folder in map(DataFolder.open, setting.folders if ids else ()):
+        if name in folder.device_ids():
+            for pool in read_pools(folder, name, setting.device["kind"], workloads=ids):
+                if len(pool.latency_s) > len(getattr(found.get(pool.workload_id), "latency_s", ())):
+                    found[pool.workload_id] = pool
+    return found
+
+
+def _network(
+    name: str, kernels: tuple[KernelEstimate, ...], figures: tuple[Uncertain, ...], setting: _Setting
+) -> NetworkEstimate:
+    """Adds up kernels; the interval is of the sum, over draws in which kernels are off together."""
+    import numpy as np
+
+    from costhub.models.latency.pools import CPU, family
+
+    calls = np.array([kernel.calls for kernel in kernels])
+    total = sum(kernel.calls * kernel.latency_us for kernel in kernels)
+    draws = calls @ setting.predictor.residuals.draws(figures)
+    shares = setting.predictor.rest_shares if family(setting.device["kind"]) == CPU else ()
+    if shares:
+        places = np.random.default_rng(1).uniform(size=draws.shape)
+        draws = draws * (1 + np.quantile(shares, places))
+    rest = total * float(np.median(shares)) if shares else None
+    low, high = np.quantile(draws, [(1 - setting.interval) / 2, (1 + setting.interval) / 2])
+    whole = total + (rest or 0.0)
+    return NetworkEstimate(name, kernels, total, rest, min(float(low), whole), max(float(high), whole))

@@ -1,0 +1,166 @@
+"""Provides Estimate: what kernels and networks take on a device, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.versions import __version__
+
+KIND, VERSION = "estimate", 1
+"""Of the JSON; the version is raised whenever code of today could not read what it wrote before."""
+MEASURED, PREDICTED = "measured", "predicted"
+
+
+@dataclass(frozen=True)
+class KernelEstimate:
+    """What one call of a kernel takes."""
+
+    workload: str
+    """Its name."""
+    workload_id: str
+    operator: str
+    calls: float
+    """In its network; 1 for a single kernel."""
+    latency_us: float
+    low_us: float
+    high_us: float
+    source: str
+    """`MEASURED`: the best of the programs that the hub has of it on this device; or `PREDICTED`."""
+    programs: int | None
+    """How many were measured."""
+
+
+@dataclass(frozen=True)
+class NetworkEstimate:
+    """What one call of a network takes: its kernels times their calls, and the rest."""
+
+    network: str
+    kernels: tuple[KernelEstimate, ...]
+    kernels_us: float
+    """The sum over the kernels."""
+    rest_us: float | None
+    """What small kernels and the runtime take beside them; None where it is not known (GPUs)."""
+    low_us: float
+    high_us: float
+
+    @property
+    def latency_us(self) -> float:
+        """The kernels and the rest."""
+        return self.kernels_us + (self.rest_us or 0.0)
+
+    @property
+    def measured_share(self) -> float:
+        """The part of the kernels' time that comes from measurements."""
+        measured = sum(each.calls * each.latency_us for each in self.kernels if each.source == MEASURED)
+        return measured / self.kernels_us
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """What kernels and networks take on a device; `print` shows it as a table.
+
+    Example:
+        >>> kernel = KernelEstimate("softmax", "5f", "softmax", 1.0, 10.0, 8.0, 12.0, MEASURED, 32)
+        >>> print(Estimate("cpu-2c", 64, 0.9, (kernel,), ()))
+        cpu-2c, search of 64 programs, 90 % intervals
+        kernel   latency (us)  from  to  source
+        softmax          10.0   8.0  12.0  measured, best of 32
+    """
+
+    device_id: str
+    trials: int
+    """Programs of the search that predicted kernels assume."""
+    interval: float
+    """The share of figures that should lie between `low_us` and `high_us`."""
+    kernels: tuple[KernelEstimate, ...]
+    """The single workloads asked for."""
+    networks: tuple[NetworkEstimate, ...]
+    is_new_device: bool = False
+    """Whether the predictor has learned from no measurement of the device."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each kernel: the fields of `KernelEstimate` and `network`, which is empty for single workloads."""
+        found = [{"network": "", **asdict(kernel)} for kernel in self.kernels]
+        return found + [
+            {"network": each.network, **asdict(kernel)} for each in self.networks for kernel in each.kernels
+        ]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            "costhub": KIND,
+            "version": VERSION,
+            "costhub_version": __version__,
+            "device": self.device_id,
+            "is_new_device": self.is_new_device,
+            "trials": self.trials,
+            "interval": self.interval,
+            "kernels": [asdict(kernel) for kernel in self.kernels],
+            "networks": [
+                {**asdict(each), "latency_us": each.latency_us, "measured_share": each.measured_share}
+                for each in self.networks
+            ],
+        }
+
+    def to_json(self) -> str:
+        """The summary as JSON."""
+        return json.dumps(self.summary, indent=1) + "\n"
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` of `rows`."""
+        import pandas
+
+        return pandas.DataFrame(self.rows)
+
+    def __str__(self) -> str:
+        share = f"{self.interval * 100:g} % intervals"
+        lines = [f"{self.device_id}, search of {self.trials} programs, {share}"]
+        if self.is_new_device:
+            lines.append(f"Nothing was measured on {self.device_id}: figures follow from what its probe says.")
+        if self.kernels:
+            lines.append(plain_table([_line(each, 1.0) for each in self.kernels], _columns("us")))
+        for each in self.networks:
+            lines += ["", _network_text(each)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _columns(unit: str, *, calls: bool = False) -> Sequence[TableColumn]:
+    return (
+        TableColumn("name", "kernel"),
+        *([number("calls", "calls", "g")] if calls else []),
+        number("latency", f"latency ({unit})", ".1f" if unit == "us" else ".3f"),
+        number("low", "from", ".1f" if unit == "us" else ".3f"),
+        number("high", "to", ".1f" if unit == "us" else ".3f"),
+        TableColumn("source", "source"),
+    )
+
+
+def _line(kernel: KernelEstimate, per: float) -> dict[str, Any]:
+    source = f"{MEASURED}, best of {kernel.programs}" if kernel.source == MEASURED else PREDICTED
+    times = {"latency": kernel.latency_us, "low": kernel.low_us, "high": kernel.high_us}
+    return {
+        "name": kernel.workload,
+        "calls": kernel.calls,
+        "source": source,
+        **{name: us * kernel.calls / per for name, us in times.items()},
+    }
+
+
+def _network_text(network: NetworkEstimate) -> str:
+    lines: list[Mapping[str, Any]] = [_line(kernel, 1e3) for kernel in network.kernels]
+    if network.rest_us is not None:
+        lines.append(
+            {"name": "small kernels, runtime", "latency": network.rest_us / 1e3, "source": "as of other networks"}
+        )
+    total = {"latency": network.latency_us / 1e3, "low": network.low_us / 1e3, "high": network.high_us / 1e3}
+    note = f"{network.measured_share * 100:.0f} % of the kernels' time measured"
+    return plain_table([*lines, {"name": network.network, **total, "source": note}], _columns("ms", calls=True))

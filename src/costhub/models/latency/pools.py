@@ -1,0 +1,155 @@
+"""Provides Pool, the measured programs of a workload on a device, and TrialCurve, how the best of them falls."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.latency import median_latency_s
+
+Vector = npt.NDArray[np.float64]
+
+CPU, GPU = "cpu", "gpu"
+TRIALS = 64
+"""Trials of the search that predictions are made for; others follow by the curve."""
+_KNOTS = tuple(2**power for power in range(11))
+_LEAST_POOLS = 8
+"""From fewer pools, a knot of the curve would be noise."""
+
+
+def family(kind: str) -> str:
+    """Whether a TVM device kind is of CPUs or of GPUs, which differ in how programs are scheduled.
+
+    Example:
+        >>> family("cpu"), family("rocm")
+        ('cpu', 'gpu')
+    """
+    return CPU if kind == "cpu" else GPU
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The programs of a workload that ran on a device.
+
+    Example:
+        >>> pool = Pool("w", "board", "cpu", np.array([1e-3, 2e-3, 4e-3]))
+        >>> pool.best_s, round(math.exp(pool.expected_log_best(1)), 6)
+        (0.001, 0.002)
+    """
+
+    workload_id: str
+    device_id: str
+    family: str
+    """`CPU` or `GPU`."""
+    latency_s: Vector
+    """(n,) median latency of each program, rising, in seconds; at least one."""
+
+    @property
+    def best_s(self) -> float:
+        """The latency of the fastest program."""
+        return float(self.latency_s[0])
+
+    def expected_log_best(self, trials: int) -> float:
+        """The expected logarithm of the best of some programs, drawn without replacement; at most all are drawn."""
+        logs, left, total = np.log(self.latency_s), 1.0, 0.0
+        if trials >= len(logs):
+            return float(logs[0])
+        for place, value in enumerate(logs):
+            share = trials / (len(logs) - place)  # that this one is drawn, if no faster one was
+            total += left * min(share, 1.0) * float(value)
+            left *= max(0.0, 1.0 - share)
+        return total
+
+    def drawn_log_best(self, trials: int, *, seed: int) -> float:
+        """The logarithm of the best of some programs of the pool, drawn at random: what one search would have found."""
+        drawn = self._shuffled(seed)[:trials]
+        return math.log(drawn.min())
+
+    def two_log_bests(self, trials: int, *, seed: int) -> tuple[float, float] | None:
+        """What two searches that share no program would have found: halves of the pool, of so many programs at most."""
+        half, drawn = min(len(self.latency_s) // 2, trials), self._shuffled(seed)
+        if not half:
+            return None
+        return math.log(drawn[:half].min()), math.log(drawn[half : 2 * half].min())
+
+    def _shuffled(self, seed: int) -> Vector:
+        """The latencies in a random order, another one in each pool: the sorted ones all begin with the best."""
+        own = zlib.crc32(f"{self.workload_id} {self.device_id}".encode())
+        return np.random.default_rng([seed, own]).permutation(self.latency_s)
+
+
+def read_pools(
+    folder: DataFolder, device_id: str, kind: str, *, workloads: Collection[str] | None = None
+) -> list[Pool]:
+    """The pools of a device; workloads of which no program ran have none.
+
+    Args:
+        folder: Measurements.
+        device_id: The device.
+        kind: TVM's kind of the device.
+        workloads: Ids of those to read; all by default.
+
+    Raises:
+        DataError: The folder is damaged.
+    """
+    found: dict[str, list[Vector]] = {}
+    where = pc.field("status") == "ok"
+    if workloads is not None:
+        where &= pc.field("workload_id").isin(sorted(workloads))
+    for batch in folder.iter_measurements([device_id], ["workload_id", "run_s"], where):
+        seconds, names = median_latency_s(batch["run_s"]), np.array(batch["workload_id"].to_pylist())
+        for name in np.unique(names):
+            own = seconds[names == name]
+            found.setdefault(str(name), []).append(own[np.isfinite(own) & (own > 0)])
+    joined = {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
+    return [Pool(name, device_id, family(kind), own) for name, own in sorted(joined.items()) if len(own)]
+
+
+@dataclass(frozen=True)
+class TrialCurve:
+    """Family -> (trials, log of the best of so many over the best of `TRIALS`), falling.
+
+    Between two points it is straight over log2 of the trials. Beyond the last one it stays level: nothing is known of
+    longer searches, and each doubling brings less.
+
+    Example:
+        >>> curve = TrialCurve({"cpu": ((16, 0.2), (64, 0.0))})
+        >>> curve("cpu", 16), curve("cpu", 32), curve("cpu", 1000)
+        (0.2, 0.1, 0.0)
+    """
+
+    points: Mapping[str, tuple[tuple[int, float], ...]]
+
+    @classmethod
+    def fit(cls, pools: Iterable[Pool]) -> TrialCurve:
+        """The mean over pools, doubling by doubling, so that a small pool counts as far as it reaches."""
+        by_family: dict[str, list[Pool]] = {}
+        for pool in pools:
+            by_family.setdefault(pool.family, []).append(pool)
+        return cls({name: _mean_curve(own) for name, own in sorted(by_family.items())})
+
+    def __call__(self, family: str, trials: int) -> float:
+        """The log ratio at a number of trials; 0 for a family without a curve."""
+        points = self.points.get(family, ((1, 0.0),))
+        places = [math.log2(trials) for trials, _ in points]
+        return float(np.interp(math.log2(trials), places, [value for _, value in points]))
+
+
+def _mean_curve(pools: Sequence[Pool]) -> tuple[tuple[int, float], ...]:
+    values = {1: 0.0}
+    for fewer, more in itertools.pairwise(_KNOTS):
+        reaching = [pool for pool in pools if len(pool.latency_s) >= more]
+        if len(reaching) < _LEAST_POOLS:
+            break
+        falls = [pool.expected_log_best(more) - pool.expected_log_best(fewer) for pool in reaching]
+        values[more] = values[fewer] + float(np.mean(falls))
+    at = float(np.interp(math.log2(TRIALS), [math.log2(n) for n in values], list(values.values())))
+    return tuple((trials, value - at) for trials, value in values.items())

@@ -1,0 +1,53 @@
+"""How an estimate is shown, as text, as JSON and as a data frame."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
+
+CONV = KernelEstimate("conv", "a" * 64, "conv", 3.0, 1000.0, 900.0, 1200.0, MEASURED, 32)
+NORM = KernelEstimate("norm", "b" * 64, "norm", 2.0, 500.0, 300.0, 800.0, PREDICTED, None)
+
+
+def network(rest_us: float | None = 100.0) -> NetworkEstimate:
+    return NetworkEstimate("net", (CONV, NORM), 4000.0, rest_us, 3500.0, 5000.0)
+
+
+def test_a_network_is_its_kernels_and_the_rest() -> None:
+    assert network().latency_us == 4100.0
+    assert network(None).latency_us == 4000.0
+    assert network().measured_share == 0.75
+
+
+def test_the_table_says_where_each_figure_comes_from() -> None:
+    text = str(Estimate("cpu", 64, 0.9, (CONV,), (network(),)))
+
+    lines = [line.split() for line in text.splitlines() if line]
+    assert "90 % intervals" in text
+    assert ["conv", "1000.0", "900.0", "1200.0"] not in lines  # calls of a single kernel are 1
+    assert ["conv", "3", "3.000", "2.700", "3.600", "measured,", "best", "of", "32"] in lines
+    assert ["norm", "2", "1.000", "0.600", "1.600", "predicted"] in lines
+    assert lines[-1][:4] == ["net", "-", "4.100", "3.500"]
+    assert "75 % of the kernels' time measured" in text
+    assert "small kernels, runtime" in text
+    assert "small kernels" not in str(Estimate("gpu", 64, 0.9, (), (network(None),)))
+
+
+def test_a_device_that_was_never_measured_is_named() -> None:
+    assert "Nothing was measured on board" in str(Estimate("board", 64, 0.9, (CONV,), (), is_new_device=True))
+    assert "Nothing was measured" not in str(Estimate("board", 64, 0.9, (CONV,), ()))
+
+
+def test_json_and_rows_hold_everything() -> None:
+    found = Estimate("cpu", 16, 0.8, (CONV,), (network(),))
+
+    content = json.loads(found.to_json())
+    assert (content["costhub"], content["trials"], content["interval"]) == ("estimate", 16, 0.8)
+    assert content["networks"][0]["latency_us"] == 4100.0
+    assert content["networks"][0]["kernels"][1]["source"] == PREDICTED
+    frame = found.to_pandas()
+    assert frame["network"].tolist() == ["", "net", "net"]
+    assert frame["latency_us"].tolist() == pytest.approx([1000.0, 1000.0, 500.0])

@@ -1,0 +1,77 @@
+"""Pools of measured programs, and how the best of them falls with the trials."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costhub.dataset.folder import DataFolder
+from costhub.models.latency.pools import TRIALS, Pool, TrialCurve, family, read_pools
+from scripts.bench.common.data import DEVICE, small_folder
+
+
+def pool(*us: float, kind: str = "cpu") -> Pool:
+    return Pool("w", "board", kind, np.sort(np.array(us)) * 1e-6)
+
+
+def test_the_expected_best_is_the_mean_over_all_draws() -> None:
+    own = pool(1.0, 2.0, 5.0, 9.0, 20.0)
+    for trials in range(1, 6):
+        draws = [math.log(min(drawn)) for drawn in itertools.combinations(own.latency_s.tolist(), trials)]
+
+        assert own.expected_log_best(trials) == pytest.approx(np.mean(draws))
+
+
+def test_a_pool_has_no_more_than_its_programs() -> None:
+    own = pool(1.0, 2.0)
+
+    assert own.expected_log_best(1000) == own.drawn_log_best(1000, seed=3) == math.log(own.best_s)
+
+
+def test_one_draw_depends_on_the_seed_alone() -> None:
+    own = pool(*range(1, 200))
+    drawn = [own.drawn_log_best(4, seed=seed) for seed in range(20)]
+
+    assert drawn == [own.drawn_log_best(4, seed=seed) for seed in range(20)]
+    assert len(set(drawn)) > 1
+
+
+def test_pools_of_one_size_are_not_drawn_alike() -> None:
+    # The best program of a sorted pool must not land in the same half of all pools.
+    pairs = [Pool(f"w{n}", "board", "cpu", np.arange(1.0, 17.0)).two_log_bests(64, seed=0) for n in range(200)]
+    first, second = np.array(pairs).T
+
+    assert 0.35 < np.mean(first < second) < 0.65
+    assert (np.minimum(first, second) == 0.0).all()
+    assert pool(1.0).two_log_bests(64, seed=0) is None
+
+
+def test_the_curve_falls_and_is_level_where_nothing_is_known() -> None:
+    rng = np.random.default_rng(0)
+    curve = TrialCurve.fit([pool(*np.exp(rng.normal(size=100))) for _ in range(10)])
+
+    values = [curve("cpu", trials) for trials in (1, 2, 3, 16, 32, TRIALS, 10_000)]
+    assert values == sorted(values, reverse=True)
+    assert values[-2:] == [0.0, 0.0]  # a pool of 100 says nothing of 128
+    assert curve("gpu", 1) == 0.0
+
+
+def test_programs_that_failed_are_in_no_pool(tmp_path: Path) -> None:
+    folder = DataFolder.open(small_folder(tmp_path / "data"))
+    rows = folder.measurements(DEVICE).to_pylist()
+
+    pools = read_pools(folder, DEVICE, "cpu")
+
+    assert {each.workload_id for each in pools} == {row["workload_id"] for row in rows}
+    assert sum(len(each.latency_s) for each in pools) == sum(row["status"] == "ok" for row in rows)
+    assert all((np.diff(each.latency_s) >= 0).all() for each in pools)
+    only = read_pools(folder, DEVICE, "cpu", workloads=[pools[0].workload_id])
+    assert [each.workload_id for each in only] == [pools[0].workload_id]
+
+
+def test_kinds_belong_to_two_families() -> None:
+    assert [family(kind) for kind in ("cpu", "cuda", "rocm", "metal")] == ["cpu", "gpu", "gpu", "gpu"]
