@@ -1,4 +1,4 @@
-"""Tables of the benchmark of cost models: one per track, the models in the order of their top-1."""
+"""Tables of the benchmark of cost models, one per track, and of that of latency estimates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.tables import TableColumn, markdown_table
+from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION
 from scripts.tables.gains import mean_with_error
 from scripts.tables.models import summaries
@@ -164,3 +164,115 @@ BENCHMARK_TABLES: dict[str, Callable[[Result], str]] = {"benchmark": benchmark_t
 BENCHMARK_VIEWS = {"benchmark": "model_comparison"}
 MORE_TABLES: dict[str, Callable[[Path], str]] = {"benchmark_gpus": more_tables}
 """Name of a place -> its renderer, which takes the folder of the results."""
+
+
+FAMILIES = {"cpu": "CPUs", "gpu": "GPUs"}
+TESTS = {"workloads": "new workloads, known devices", "device": "new devices", "chip": "new chips, all their parts"}
+_OFF = (
+    TableColumn("median", "off by, median", ".0%", "right"),
+    TableColumn("p90", "9 in 10 within", ".0%", "right"),
+    TableColumn("near", "within 15 %", ".0%", "right"),
+)
+_COVERS = tuple(
+    TableColumn(f"cover_{share}", f"in {share} % interval", ".0%", "right", is_detail=True) for share in (50, 80, 90)
+)
+
+
+def kernels_table(result: Result) -> str:
+    """One line per family and model: kernels of workloads that the predictor has not learned from."""
+    rows = [row for row in result["rows"] if row["test"] == "workloads" and row["device"] in FAMILIES]
+    again = {row["family"]: {"model": "another search", **row} for row in result["two_searches"]}
+    lines = []
+    for family, name in FAMILIES.items():
+        own = [row for row in rows if row["device"] == family] + [again[family]]
+        lines += [{**row, "family": f"{name}, {row['n']} kernels"} for row in own]
+    columns = (TableColumn("family", "devices"), TableColumn("model", "model"), *_OFF, *_COVERS)
+    return markdown_table(lines, columns)
+
+
+def devices_table(result: Result) -> str:
+    """One line per device: off by, on new workloads, and on the device left out alone and with its chip."""
+    chosen = [row for row in result["rows"] if row["model"] == "predictor" and row["device"] not in FAMILIES]
+    lines = []
+    for device in sorted({row["device"] for row in chosen}):
+        own = {row["test"]: row for row in chosen if row["device"] == device}
+        line: dict[str, Any] = {"name": f"`{device}`"}
+        for test in TESTS:
+            row = own.get(test)
+            line[test] = f"{row['median']:.0%} / {row['p90']:.0%} / {row['cover_90']:.0%}" if row else None
+        lines.append(line)
+    columns = [TableColumn("name", "median off / 9 in 10 within / in 90 % interval")]
+    return markdown_table(
+        lines, [*columns, *(TableColumn(test, title, align="right") for test, title in TESTS.items())]
+    )
+
+
+def new_chips_table(result: Result) -> str:
+    """One line per family and model, averaged over the chips left out."""
+    rows = [row for row in result["rows"] if row["test"] == "chip" and row["device"] in FAMILIES]
+    lines = []
+    for family, name in FAMILIES.items():
+        for model in dict.fromkeys(row["model"] for row in rows):
+            own = [row for row in rows if (row["device"], row["model"]) == (family, model)]
+            keys = [column.key for column in (*_OFF, *_COVERS) if column.key in own[0]]
+            means = {key: sum(row[key] for row in own) / len(own) for key in keys}
+            lines.append({"family": f"{name}, mean of {len(own)} chips", "model": model, **means})
+    columns = (TableColumn("family", "devices"), TableColumn("model", "model"), *_OFF, *_COVERS)
+    return markdown_table(lines, columns)
+
+
+def networks_table(result: Result) -> str:
+    """One line per family: sums over the measured kernels of networks that were held out whole."""
+    lines = [
+        {**row, "family": f"{FAMILIES[row['family']]}, {row['networks']} networks, {row['n']} sums"}
+        for row in result["network_summary"]
+    ]
+    return markdown_table(lines, (TableColumn("family", "devices"), *_OFF, *_COVERS))
+
+
+def each_network_table(result: Result) -> str:
+    """One line per network: predicted over measured, less 1, on each CPU."""
+    rows: Sequence[Mapping[str, Any]] = result["networks"]
+    networks, devices = ([*dict.fromkeys(row[key] for row in rows)] for key in ("network", "device"))
+    lines = []
+    for network in networks:
+        own = {row["device"]: row for row in rows if row["network"] == network}
+        cells = {name: f"{row['predicted_us'] / row['measured_us'] - 1:+.0%}" for name, row in own.items()}
+        kernels = max(row["kernels"] for row in own.values())
+        lines.append({"network": network, "kernels": kernels, **cells})
+    columns = [TableColumn("network", "network"), number("kernels", "kernels", "d")]
+    return markdown_table(lines, [*columns, *(TableColumn(name, f"`{name}`", align="right") for name in devices)])
+
+
+def whole_networks_table(result: Result) -> str:
+    """One line per network: the estimate beside what tuned networks took."""
+    lines = [
+        {
+            **row,
+            "interval": f"{row['low_ms']:.1f} to {row['high_ms']:.1f}",
+            "took": f"{row['fastest_ms']:.1f} to {row['slowest_ms']:.1f}",
+        }
+        for row in result["rows"]
+    ]
+    columns = (
+        TableColumn("network", "network"),
+        TableColumn("method", "searches"),
+        TableColumn("measured_share", "from measurements", ".0%", "right"),
+        number("estimate_ms", "estimate (ms)", ".1f"),
+        TableColumn("interval", "90 % interval", align="right"),
+        TableColumn("took", "tuned networks took (ms)", align="right"),
+        TableColumn("off", "off", "+.0%", "right"),
+    )
+    return markdown_table(lines, columns)
+
+
+ESTIMATE_TABLES: dict[str, Callable[[Result], str]] = {
+    "estimates": kernels_table,
+    "estimates_devices": devices_table,
+    "estimates_chips": new_chips_table,
+    "estimates_networks": networks_table,
+    "estimates_each_network": each_network_table,
+    "whole_estimates": whole_networks_table,
+}
+ESTIMATE_VIEWS = dict.fromkeys([name for name in ESTIMATE_TABLES if name.startswith("estimates_")], "estimates")
+"""Name of a view -> the file whose figures it shows."""

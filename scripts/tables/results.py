@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import DataError
-from scripts.tables.benchmark import BENCHMARK_TABLES, BENCHMARK_VIEWS, MORE_TABLES
+from scripts.tables.benchmark import (
+    BENCHMARK_TABLES,
+    BENCHMARK_VIEWS,
+    ESTIMATE_TABLES,
+    ESTIMATE_VIEWS,
+    MORE_TABLES,
+)
 from scripts.tables.collecting import COLLECTOR_TABLES
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.figures import fill_figures
@@ -75,6 +81,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **BENCHMARK_TABLES,
     **COLLECTOR_TABLES,
     **DATA_TABLES,
+    **ESTIMATE_TABLES,
     **GPU_TABLES,
     **MISTAKE_TABLES,
     **MODEL_TABLES,
@@ -95,6 +102,7 @@ have names of their own, see `VIEWS`."""
 
 VIEWS = {
     **BENCHMARK_VIEWS,
+    **ESTIMATE_VIEWS,
     **MODEL_VIEWS,
     **NETWORK_VIEWS,
     **RELEASE_VIEWS,

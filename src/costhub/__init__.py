@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from costhub.api.devices import devices
     from costhub.api.doctor import doctor, merge
+    from costhub.api.estimating.estimate import estimate
     from costhub.api.evaluation import evaluate
     from costhub.api.learning import adapt, train
     from costhub.api.measuring import BoardsAt
@@ -63,6 +64,7 @@ _LAZY = {
     "contribute": "costhub.hub.contribute:contribute",
     "devices": "costhub.api.devices:devices",
     "doctor": "costhub.api.doctor:doctor",
+    "estimate": "costhub.api.estimating.estimate:estimate",
     "evaluate": "costhub.api.evaluation:evaluate",
     "evaluate_scores": "costhub.models.evaluate:evaluate_scores",
     "export_metaschedule": "costhub.api.data_tools:export_metaschedule",
@@ -109,6 +111,7 @@ __all__ = [
     "devices",
     "doctor",
     "errors",
+    "estimate",
     "evaluate",
     "evaluate_scores",
     "export_metaschedule",

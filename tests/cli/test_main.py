@@ -227,7 +227,7 @@ def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None
     ("arguments", "sentence"),
     [
         (["pulll"], "There is no command named 'pulll'. Did you mean pull or publish? `costhub --help`"),
-        (["zzz"], "There is no command named 'zzz'. The commands are tune, compile, pull,"),
+        (["zzz"], "There is no command named 'zzz'. The commands are tune, compile, estimate,"),
         (["pull"], "Missing argument 'NAME'. `costhub pull --help` shows its usage."),
         (["pull", "a", "--frobnicate"], "No such option '--frobnicate'. `costhub pull --help` shows"),
         (["--frobnicate"], "No such option '--frobnicate'. `costhub --help` shows"),

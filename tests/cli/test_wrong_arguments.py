@@ -41,6 +41,15 @@ adapt auto --out m --method nope
 adapt auto --out m --data nope
 adapt auto --out m --suite nope
 adapt auto --out m --split x
+estimate
+estimate nope
+estimate softmax --device nope
+estimate softmax --device nope.json
+estimate softmax --device any-cpu
+estimate softmax --device {}
+estimate softmax --data nope
+estimate softmax --interval 1
+estimate softmax --trials 0
 compile --out t
 compile nope --out t
 compile softmax --out t --source nope

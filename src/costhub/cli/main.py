@@ -21,6 +21,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Use": {
         "tune": ("costhub.cli.tune", "Search for fast kernels with a cost model."),
         "compile": ("costhub.cli.compile", "Compile with known or predicted schedules, unmeasured."),
+        "estimate": ("costhub.cli.estimate", "Estimate what kernels and networks take, unmeasured."),
         "pull": ("costhub.cli.pull", "Fetch a cost model by the name of its device."),
         "lock": ("costhub.cli.lock", "Pin the models and datasets of a project by revision and hash."),
         "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),

@@ -49,7 +49,7 @@ def test_every_option_of_a_command_has_a_meaning_and_is_in_the_reference(words: 
 
 def test_hidden_options_are_not_in_the_reference() -> None:
     assert "| `--trials` `" in commands_text().split("### adapt")[1].split("### card")[0]
-    assert "`--trials`" not in commands_text().split("### tune")[1].split("### pull")[0]
+    assert "`--trials`" not in commands_text().split("### tune")[1].split("### compile")[0]
 
 
 def test_every_option_of_every_architecture_is_in_the_reference_with_a_meaning() -> None:

@@ -34,11 +34,11 @@ def check_tracker_options(tracker: str | None, key: str | None) -> None:
         raise click.UsageError("--tracker and --key go together: give both or neither.")
 
 
-def nothing_named(verb: str, out: str) -> click.UsageError:
-    """The error of a command that names neither a network nor a kernel nor a file."""
+def nothing_named(verb: str, out: str | None = None) -> click.UsageError:
+    """The error of a command that names neither a network nor a kernel nor a file; `out` is its folder of results."""
+    place = f" --out {out}" if out else ""
     return click.UsageError(
-        f"This does not say what to {verb}: name a network, a kernel or a file, as in "
-        f"`costhub {verb} resnet50 --out {out}`."
+        f"This does not say what to {verb}: name a network, a kernel or a file, as in `costhub {verb} resnet50{place}`."
     )
 
 

@@ -1,0 +1,84 @@
+"""Provides `costhub estimate`: what kernels and networks take on a device, without measuring."""
+
+from __future__ import annotations
+
+import click
+
+from costhub.cli.shared.choices import DecimalNumber, WholeNumber
+from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.options import ListingCommand, fast_math_option, list_option, nothing_named
+
+EXAMPLE = """
+\b
+Example:
+  costhub estimate resnet18.c7 --device amd-epyc-zen4-2c
+  costhub estimate mobilenet_v2 --device intel-xeon-icelake-2c
+  costhub estimate mine.pt2 --device board.json --interval 0.8 --json
+"""
+
+
+def _named(context: click.Context, parameter: click.Parameter, workloads: tuple[str, ...]) -> tuple[str, ...]:
+    """The workloads; refuses a command that names none."""
+    if workloads or context.resilient_parsing:
+        return workloads
+    raise nothing_named("estimate")
+
+
+@click.command("estimate", cls=ListingCommand, epilog=EXAMPLE)
+@list_option
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", is_eager=True, callback=_named)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="DEVICE|FILE",
+    help="A device of `costhub devices`; 'auto' is this machine's CPU; or a file with what `costhub probe --json` "
+    "printed on another machine.",
+)
+@click.option(
+    "--trials",
+    default=64,
+    show_default=True,
+    metavar="N",
+    type=WholeNumber(min=1, max=100_000),
+    help="Programs of the search that predicted kernels assume.",
+)
+@click.option(
+    "--interval",
+    default=0.9,
+    show_default=True,
+    metavar="SHARE",
+    type=DecimalNumber(0, 1, min_open=True, max_open=True),
+    help="The share of figures that should lie in their intervals.",
+)
+@click.option(
+    "--data",
+    "folders",
+    multiple=True,
+    metavar="DATA",
+    help="Measurements of your own, beside those of the hubs here. May be repeated.",
+)
+@fast_math_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(
+    workloads: tuple[str, ...],
+    device: str,
+    trials: int,
+    interval: float,
+    folders: tuple[str, ...],
+    fast_math: bool,
+    as_json: bool,
+) -> None:
+    """Estimate what each WORKLOAD takes on a device, as found by a search; nothing is measured.
+
+    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network that torch.export.save
+    wrote (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
+
+    A kernel that a hub has measured on the device gets the latency of its best program; others are predicted. Networks
+    are taken apart in torch's layouts, as with `costhub tune --layout plain`.
+    """
+    from costhub.api.estimating.estimate import estimate
+
+    with interruptible():
+        found = estimate(list(workloads), device, trials=trials, interval=interval, data=folders, fast_math=fast_math)
+    click.echo(found.to_json() if as_json else str(found), nl=not as_json)

@@ -1,0 +1,97 @@
+"""The benchmark of estimates: baselines, figures, coverage, and the tables that are made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.models.latency.predictor import LatencyPredictor
+from costhub.models.latency.residuals import KNOWN
+from scripts.bench.models.estimates import (
+    compared,
+    coverage,
+    figures,
+    nearest,
+    roofline,
+    summary_of_networks,
+    two_searches,
+    without_devices,
+)
+from scripts.tables.benchmark import devices_table, each_network_table, kernels_table, networks_table
+from tests.models.latency.made_table import made_table
+
+TRAIN, TEST = made_table(), made_table(workloads=10, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> LatencyPredictor:
+    return LatencyPredictor.fit(TRAIN, cases=(KNOWN,))
+
+
+def test_half_as_much_again_is_as_far_off_as_two_thirds() -> None:
+    found = figures(np.log([1.5, 1 / 1.5, 1.0]), np.zeros(3))
+
+    assert found["median"] == pytest.approx(0.5)
+    assert found["near"] == pytest.approx(1 / 3)
+    assert found["bias"] == pytest.approx(0.0)
+
+
+def test_the_trees_beat_the_roofline_where_operators_differ(fitted: LatencyPredictor) -> None:
+    outcome = TEST.outcomes(fitted.curve, seed=0)
+
+    trees, line = (figures(found, outcome)["median"] for found in (fitted.log_us(TEST), roofline(TRAIN, TEST, fitted)))
+    assert trees < 0.5 * line
+
+
+def test_the_nearest_workload_is_scaled_by_the_arithmetic(fitted: LatencyPredictor) -> None:
+    # In the made law, latency is proportional to the arithmetic, so only the noise of searches is left.
+    outcome = TEST.outcomes(fitted.curve, seed=0)
+
+    assert figures(nearest(TRAIN, TEST, fitted), outcome)["median"] < 0.2
+    elsewhere = TEST.select([pool.device_id == "cpu-8" for pool in TEST.pools])
+    others = TRAIN.select([pool.device_id != "cpu-8" for pool in TRAIN.pools])
+    assert figures(nearest(others, elsewhere, fitted), elsewhere.outcomes(fitted.curve, seed=0))["median"] < 0.2
+
+
+def test_without_device_columns_only_these_are_unknown() -> None:
+    bare = without_devices(TRAIN)
+
+    assert 0 < np.isnan(bare.inputs).sum() - np.isnan(TRAIN.inputs).sum() <= 12 * len(TRAIN)
+    assert (bare.roofline_us == TRAIN.roofline_us).all()
+
+
+def test_coverage_rises_with_the_share(fitted: LatencyPredictor) -> None:
+    outcome = TEST.outcomes(fitted.curve, seed=0)
+    found = coverage(fitted.residuals, KNOWN, fitted.log_us(TEST), TEST, outcome)
+
+    assert found["cover_50"] <= found["cover_80"] <= found["cover_90"]
+    assert 1 < found["width_50"] < found["width_90"]
+
+
+def test_tables_show_every_family() -> None:
+    rows = [{"test": "workloads", **row} for row in compared(TRAIN, TEST, KNOWN, 0)]
+    shown = kernels_table({"rows": rows, "two_searches": two_searches(TEST, 0)})
+
+    assert shown.count("predictor") == shown.count("another search") == 2
+    assert "GPUs, 30 kernels" in shown
+    lines = devices_table({"rows": rows}).splitlines()[2:]
+    assert [line.split("|")[1].strip(" `") for line in lines] == sorted({pool.device_id for pool in TEST.pools})
+    assert all(line.split("|")[3].strip() == "-" for line in lines)  # no device was left out
+
+
+def sum_of(network: str, device: str, predicted: float) -> dict[str, Any]:
+    held = {f"holds_{share}": share > 60 for share in (50, 80, 90)}
+    return {"network": network, "device": device, "kernels": 7, "measured_us": 100.0, "predicted_us": predicted, **held}
+
+
+def test_sums_of_networks_are_counted_by_family() -> None:
+    rows = [sum_of("a", "cpu-2c", 110.0), sum_of("b", "cpu-2c", 130.0), sum_of("a", "nvidia-x", 100.0)]
+    result = {"networks": rows, "network_summary": summary_of_networks(rows)}
+
+    cpu, gpu = result["network_summary"]
+    assert (cpu["n"], cpu["networks"], cpu["near"], cpu["cover_50"], cpu["cover_90"]) == (2, 2, 0.5, 0.0, 1.0)
+    assert gpu["family"] == "gpu"
+    assert "CPUs, 2 networks, 2 sums" in networks_table(result)
+    assert "| a | 7 | +10% | +0% |" in each_network_table(result)
