@@ -150,6 +150,14 @@ def test_a_network_on_a_gpu_has_no_figure_for_the_rest() -> None:
     assert network.latency_us == network.kernels_us
 
 
+@pytest.mark.slow
+def test_a_network_is_taken_apart_for_a_device_without_a_target() -> None:
+    (network,) = estimate("resnet18", ROW, progress=False).networks
+
+    assert {kernel.source for kernel in network.kernels} == {PREDICTED}
+    assert network.measured_share == 0.0
+
+
 def test_a_device_error_names_the_probe() -> None:
     with pytest.raises(DeviceError, match="costhub probe"):
         find_row({"device_id": "board", "kind": "cpu"})

@@ -33,8 +33,8 @@ PREDICTOR = Path("predictors") / "costhub" / "latency"
 TRIALS = 64
 MOST_TRIALS = 100_000
 MAX_ROW_BYTES = 1 << 20
-_GENERIC = {"cpu": {"kind": "llvm", "mtriple": "x86_64-linux-gnu"}, "cuda": {"kind": "cuda", "arch": "sm_80"}}
-"""Targets to take networks apart for, where a device's row has none. In torch's layouts, no kernel depends on it."""
+_GENERIC = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "num-cores": 1}
+"""The target to take networks apart for, where a device's row has none. In torch's layouts, no kernel depends on it."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _jobs(
     from costhub.collector.workloads.network_source import PLAIN, Lowering
 
     lowering = Lowering(fast_math, PLAIN)
-    text = json.dumps(target or {**_GENERIC["cpu"], "num-cores": 1})
+    text = json.dumps(target or _GENERIC)
     named = name_networks(subjects.networks)
     return subjects.jobs(), {label: network_jobs([name], text, lowering) for label, name in named.items()}
 
