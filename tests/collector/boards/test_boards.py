@@ -6,14 +6,17 @@ import json
 import math
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+import costhub
 from costhub.collector.boards import session_pool
 from costhub.collector.boards.boards import BoardRunResult, Boards
 from costhub.collector.boards.server import RunningServer
@@ -26,6 +29,8 @@ from costhub.errors import DeviceError, MeasureError
 from costhub.isolation.child import Child
 
 KEY = "test"
+ARM_PYTHON = os.environ.get("COSTHUB_ARM_PYTHON", "")
+SOURCE = Path(costhub.__file__).parents[1]
 QUICK = Evaluator(repeat=2, min_repeat_ms=1)
 Serve = Callable[..., RunningServer]
 Library = Callable[[str], str]
@@ -186,3 +191,26 @@ def test_no_tracker_is_a_sentence() -> None:
         pytest.raises(MeasureError, match=r"No TVM tracker answers at 127\.0\.0\.1:1 "),
     ):
         boards.count()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ARM_PYTHON, reason="COSTHUB_ARM_PYTHON names no Python for aarch64, such as QEMU's, with TVM")
+def test_a_board_of_another_architecture_runs_what_is_built_here(
+    tracker: Tracker, free_port: Callable[[], int]
+) -> None:
+    main = "from costhub.cli.main import main; main()"
+    where = ["--tracker", f"{tracker.host}:{tracker.port}", "--key", "arm", "--port", str(free_port())]
+    paths = {"PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("COSTHUB_ARM_PYTHONPATH", "")])}
+    board = subprocess.Popen(
+        [ARM_PYTHON, "-c", main, "board", "serve", *where], env={**os.environ, **paths}, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while not tracker.servers("arm") and time.monotonic() < deadline and board.poll() is None:
+            time.sleep(1)
+        with Boards(tracker.host, tracker.port, "arm", timeout_s=120) as boards:
+            assert str(boards.target()["mtriple"]).startswith("aarch64")
+            assert boards.reference_s() > 0
+    finally:
+        os.killpg(board.pid, signal.SIGKILL)
+        board.wait()
