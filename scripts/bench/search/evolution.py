@@ -15,7 +15,7 @@ from costhub.api.subjects import network_jobs
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
 from costhub.collector.measurer import Measurer, local_measurer
-from costhub.collector.workloads.network_source import Lowering
+from costhub.collector.workloads.network_source import BLOCKED, Lowering
 from costhub.search.options import Search
 from costhub.search.result import STAGES
 from costhub.search.strategies.strategy import Evolutionary
@@ -34,7 +34,7 @@ def searched(measurer: Measurer, key: tuple[str, int, int, int, int]) -> dict[st
     """The row of the search with the values of KEY, led by the best model for this machine."""
     network, population, generations, seed, trials = key
     model = load_model("auto", device=identify())
-    jobs = network_jobs([network], json.dumps(local_target()), Lowering(fast_math=True))
+    jobs = network_jobs([network], json.dumps(local_target()), Lowering(fast_math=True, layout=BLOCKED))
     search = Search(model, strategy=Evolutionary(population, generations), seed=seed)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
