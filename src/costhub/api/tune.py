@@ -52,8 +52,8 @@ class TuneOptions:
     stop: str = "gain"
     """When the search ends before its trials are spent: gain (where another batch promises too little) or never."""
     from_scratch: bool = False
-    """Measure only what the strategy proposes. Otherwise a search begins with the fastest schedules that the hub and
-    the search itself know of near workloads, and later measures neighbours of its own fastest programs."""
+    """Measure only what the strategy proposes. Otherwise the first batch also has the fastest schedules that the hub
+    knows of the very workload."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
@@ -219,12 +219,10 @@ class _Search:
         from costhub.search.tune import tune_all
         from costhub.transfer.methods.by_name import find_method
 
-        scratch = self.options.from_scratch
         search = Search(
             model,
             draft=None if self.draft is None else self.draft.for_device(measurer.device).model,
-            known=None if scratch else known_schedules(measurer.device),
-            descends=not scratch,
+            known=None if self.options.from_scratch else known_schedules(measurer.device),
             method=find_method(self.options.method),
             strategy=find_strategy(self.options.strategy),
             selection=find_selection(self.options.select),

@@ -123,8 +123,8 @@ Example:
 @click.option(
     "--from-scratch",
     is_flag=True,
-    help="Measure only what the strategy proposes; by default a search begins with the fastest schedules known of the "
-    "workload and of those near it, and goes on to the neighbours of its own fastest programs.",
+    help="Measure only what the strategy proposes; by default the first batch also has the fastest schedules that the "
+    "hub knows of the very workload.",
 )
 @fast_math_option
 @layout_option
