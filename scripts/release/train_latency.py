@@ -110,7 +110,3 @@ from the numbers of both ({table.inputs.shape[1]} columns), and intervals by cro
   `manifest.json` the hashes.
 - How far off it is on workloads, networks and devices that it has not learned from: docs/estimate.md of costhub.
 """
-
-
-if __name__ == "__main__":
-    main(prog_name="python -m scripts.release train-latency")

@@ -63,7 +63,7 @@ DEVICES = (
     Column("device_id", pa.string(), "Name of the device, such as `nvidia-h200` or `amd-epyc-zen5-2c`."),
     Column("aliases", STRING_LIST, "Other names of the device.", nullable=True),
     Column("kind", pa.string(), "TVM device kind: `cpu`, `cuda`, ...", repeats=True),
-    Column("vendor", pa.string(), "Maker of the chip; `emulator` of an imitation.", nullable=True),
+    Column("vendor", pa.string(), "Maker of the chip.", nullable=True),
     Column("microarchitecture", pa.string(), "Microarchitecture, such as `zen5` or `sm_90`.", nullable=True),
     Column("model_name", pa.string(), "Name the device gives itself.", nullable=True),
     Column("cores", pa.int32(), "Cores (CPU) or multiprocessors (GPU) a program may use.", nullable=True),

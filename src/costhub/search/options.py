@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from costhub.search.scheduler import Priority, StopRule
     from costhub.search.selection import Selection
     from costhub.search.strategies.strategy import Strategy
-    from costhub.search.zero_trials.known import KnownSchedules
     from costhub.transfer.methods.method import TransferMethod
 
 OnTrial = Callable[[str, int, float | None], None]
@@ -51,8 +50,9 @@ class Search:
     """How programs are proposed; by default `Evolutionary`, TVM's own."""
     selection: Selection | None = None
     """Chooses what to measure among four times as many programs; by default the strategy's best are measured."""
-    known: KnownSchedules | None = None
-    """Measured schedules, the best of which are in the first batch."""
+    known: Any = None
+    """Measured schedules, a `costhub.search.zero_trials.known.KnownSchedules`, the best of which are in the first
+    batch."""
     known_sources: tuple[str, ...] = ("measured",)
     """Which schedules are known: ``measured``, those of the very workload, and ``carried``, those of near ones."""
     descends: bool = False

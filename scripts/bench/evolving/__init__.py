@@ -1,0 +1,1 @@
+"""What searches propose, and how much of it."""
