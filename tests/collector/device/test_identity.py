@@ -116,6 +116,15 @@ def test_a_masked_cpu_is_named_by_its_family() -> None:
         device.archspec.cpu.host = original
 
 
+@pytest.mark.parametrize(("family", "named"), [("25", "zen3"), ("23", "zen2"), ("99", "zen2")])
+def test_a_zen3_without_protection_keys_is_no_zen2(family: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What archspec says of a Zen 3 (Milan) whose hypervisor masks protection keys (pku).
+    host = SimpleNamespace(vendor="AuthenticAMD", name="zen2")
+    monkeypatch.setattr(device.archspec.cpu, "host", lambda: host)
+
+    assert device._microarchitecture({"vendor_id": "AuthenticAMD", "cpu family": family}, {"avx2"}) == named
+
+
 def test_a_cache_that_the_system_does_not_describe_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, facts in enumerate(({"level": "1", "type": "Data", "size": "48K"}, {"level": "2"})):
         (tmp_path / f"cpu0/cache/index{number}").mkdir(parents=True)

@@ -23,9 +23,11 @@ CPU_ROOT = Path("/sys/devices/system/cpu")
 GPU_NODES = ("nvidia[0-9]*", "nvidiactl", "nvhost*", "nvmap", "dxg")
 """What Linux has in /dev where NVIDIA's driver runs: on servers, on boards (Tegra), under Windows."""
 
-# archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The
-# family number of the CPU's own identification cannot be masked away (AMD, "Revision Guide" of each family).
-AMD_FAMILIES = {23: "zen2", 25: "zen3", 26: "zen5"}
+# archspec compares instruction sets; under a hypervisor that masks one it falls back to an older CPU (a Zen 3 without
+# protection keys is its zen2) or to a generic level. The family number of the CPU's own identification cannot be
+# masked away (AMD, "Revision Guide" of each family). Zen and Zen 2 share a family, which archspec tells apart.
+AMD_FAMILIES = {25: "zen3", 26: "zen5"}
+ZEN_OR_ZEN2 = 23
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
 ARM_OF_INTEREST = "asimd asimdhp asimddp i8mm bf16 sve sve2".split()
@@ -155,13 +157,13 @@ def _pair(line: str) -> tuple[str, str]:
 
 def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
     host = archspec.cpu.host()
-    if host.vendor != "generic":
+    if facts.get("vendor_id") != "AuthenticAMD":
         return str(host.name)
-    if facts.get("vendor_id") == "AuthenticAMD":
-        family = int(facts.get("cpu family", 0))
-        zen4 = family == 25 and "avx512f" in flags
-        return "zen4" if zen4 else AMD_FAMILIES.get(family, str(host.name))
-    return str(host.name)
+    family = int(facts.get("cpu family", 0))
+    if family == ZEN_OR_ZEN2 and host.vendor == "generic":
+        return "zen2"
+    zen4 = family == 25 and "avx512f" in flags
+    return "zen4" if zen4 else AMD_FAMILIES.get(family, str(host.name))
 
 
 def _vendor(facts: dict[str, str]) -> str:
