@@ -27,6 +27,8 @@ BENCHMARKS = {
     "calibration": "models.ensembles",
     "conditioned": "models.conditioned",
     "unseen-chip": "models.unseen_chip",
+    "value-of-accuracy": "models.value_of_accuracy",
+    "feature-ceiling": "models.feature_ceiling",
     "estimates": "models.estimates",
     "training": "models.training",
     "sources": "transfer.sources",

@@ -292,6 +292,48 @@ def unseen_chip_table(result: Result) -> str:
     return f"{markdown_table(lines, columns)}\n\n{note}"
 
 
+def value_of_accuracy_table(result: Result) -> str:
+    """One table per device: a line for each noise of the oracle, and for each model."""
+    found = ("best_of_1", "best_of_4", "best_of_16", "best_of_64")
+    columns = [
+        TableColumn("scores", "order"),
+        number("top_1", "top-1"),
+        number("pairwise", "pairwise"),
+        *(number(name, name.replace("best_of_", "trials: "), ".3f") for name in found),
+    ]
+    parts = []
+    for device in dict.fromkeys(row["device"] for row in result["rows"]):
+        own = [row for row in result["rows"] if row["device"] == device]
+        sizes = f"{own[0]['workloads']} workloads, {own[0]['programs']:,} programs each (median)"
+        parts.append(f"**{device}**, {sizes}\n\n{markdown_table(own, columns)}")
+    return "\n\n".join(parts)
+
+
+def feature_ceiling_table(result: Result) -> str:
+    """Two tables: models that know the workload, or not; and programs that are neighbours in features."""
+    names = ("spec", "arch", "learned from")
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in result["rows"]:
+        cells.setdefault(_texts(row, names), []).append(row)
+    figures = ("top_1", "top_5", "pairwise", "error")
+    lines = [
+        dict(zip(names, cell, strict=True))
+        | {key: statistics.fmean(row[key] for row in own) for key in figures if key in own[0]}
+        for cell, own in cells.items()
+    ]
+    titles = zip(names, ("features", "model", "learned from"), strict=True)
+    shown = [*(TableColumn(*pair) for pair in titles), *(number(key, key.replace("_", "-")) for key in figures)]
+    columns = [
+        TableColumn("device", "device"),
+        TableColumn("spec", "features"),
+        number("spread", "spread of a workload"),
+        number("random_pair", "any two programs"),
+        number("nearest", "nearest neighbours"),
+        number("nearest_tenth", "nearest tenth of these"),
+    ]
+    return f"{markdown_table(lines, shown)}\n\n{markdown_table(result['neighbours'], columns)}"
+
+
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_comparison": comparison_table,
     "model_headline": model_headline_table,
@@ -308,6 +350,9 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_unseen_device": unseen_device_table,
     "model_new_chip": unseen_device_table,
     "unseen_chip": unseen_chip_table,
+    "unseen_zen3": unseen_chip_table,
+    "value_of_accuracy": value_of_accuracy_table,
+    "feature_ceiling": feature_ceiling_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 

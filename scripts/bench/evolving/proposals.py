@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,14 @@ class Searches:
         self.folders = data_folders()
         self.without = {each for folder in self.folders for each in held_out(folder, {*WORKLOADS, *workloads})}
 
+    @cached_property
+    def _known(self) -> KnownSchedules:
+        return KnownSchedules(known_rows(self.measurer.device, self.folders), without=self.without)
+
     def row(self, key: tuple[str, str, int, int]) -> dict[str, Any]:
         """The row of the search with the values of KEY, and the best program after each milestone."""
         workload, method, seed, trials = key
         proposals = METHODS[method]
-        known = KnownSchedules(known_rows(self.measurer.device, self.folders), without=self.without)
         with tempfile.TemporaryDirectory() as folder:
             result = tune(
                 find_workload(workload).module(),
@@ -73,7 +77,7 @@ class Searches:
                 Search(
                     self.model,
                     strategy=Evolutionary(proposals.population, proposals.generations),
-                    known=known if proposals.is_known else None,
+                    known=self._known if proposals.is_known else None,
                     known_sources=("measured", "carried"),
                     descends=proposals.descends,
                     seed=seed,

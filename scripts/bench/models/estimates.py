@@ -183,7 +183,8 @@ def of_networks(table: LatencyTable, known: Workloads, seed: int) -> Iterator[di
         for device in sorted(set(devices[chosen])):
             own = table.select(chosen & (devices == device))
             if len(own) >= LEAST_KERNELS:
-                yield {"network": network, "device": device, **_sum(fitted, own, calls, seed)}
+                family = own.pools[0].family
+                yield {"network": network, "device": device, "family": family, **_sum(fitted, own, calls, seed)}
 
 
 def _sum(fitted: LatencyPredictor, own: LatencyTable, calls: Mapping[str, float], seed: int) -> dict[str, Any]:
@@ -204,17 +205,12 @@ def _sum(fitted: LatencyPredictor, own: LatencyTable, calls: Mapping[str, float]
 def summary_of_networks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The figures of all sums of a family of devices."""
     found = []
-    for name in ("cpu", "gpu"):
-        own = [
-            row
-            for row in rows
-            if (row["device"].startswith("nvidia") or row["device"] == "amd-mi50") == (name == "gpu")
-        ]
-        if own:
-            log = {key: np.log([row[f"{key}_us"] for row in own]) for key in ("predicted", "measured")}
-            covers = {f"cover_{s * 100:.0f}": float(np.mean([r[f"holds_{s * 100:.0f}"] for r in own])) for s in SHARES}
-            networks = len({row["network"] for row in own})
-            found.append({"family": name, "networks": networks, **figures(log["predicted"], log["measured"]), **covers})
+    for name in sorted({row["family"] for row in rows}):
+        own = [row for row in rows if row["family"] == name]
+        log = {key: np.log([row[f"{key}_us"] for row in own]) for key in ("predicted", "measured")}
+        covers = {f"cover_{s * 100:.0f}": float(np.mean([r[f"holds_{s * 100:.0f}"] for r in own])) for s in SHARES}
+        networks = len({row["network"] for row in own})
+        found.append({"family": name, "networks": networks, **figures(log["predicted"], log["measured"]), **covers})
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -43,6 +44,13 @@ def shipped(test: Programs, device: Mapping[str, Any]) -> Iterator[Row]:
                 yield {"model": entry.name, "seed": None, **_figures(evaluate(model, test).totals)}
 
 
+def of_folders(folders: Sequence[Path], test: Programs, device: Mapping[str, Any]) -> Iterator[Row]:
+    """The figures of models that are not shipped, by the names of their folders."""
+    for folder in folders:
+        found = evaluate(read_model(find_model(str(folder))).bind(device), test).totals
+        yield {"model": folder.name, "seed": None, **_figures(found)}
+
+
 def of_the_chip(train: Programs, test: Programs, seeds: int) -> Iterator[Row]:
     """The figures of models that learned from the chip's own measurements of the other workloads."""
     for arch, given in OWN.items():
@@ -54,10 +62,11 @@ def of_the_chip(train: Programs, test: Programs, seeds: int) -> Iterator[Row]:
 
 @click.command()
 @click.option("--dataset", default="amd-epyc-zen4", show_default=True, help="Embedded dataset with the chip's data.")
+@click.option("--model", "folders", multiple=True, type=options.PATH, help="Also this model, which is not shipped.")
 @options.seeds(3)
 @options.quick("One seed.")
 @options.json_file()
-def main(dataset: str, seeds: int, quick: bool, path: Any) -> None:
+def main(dataset: str, folders: tuple[Path, ...], seeds: int, quick: bool, path: Any) -> None:
     """Ranks the programs of 40 workloads that no shipped CPU model has learned from."""
     data = DATASETS / dataset
     split = load_split(data, SPLIT)
@@ -66,7 +75,8 @@ def main(dataset: str, seeds: int, quick: bool, path: Any) -> None:
         programs = load_programs(data, device=device_id, spec=SPEC)
         test, train = (programs.of_workloads(set(side)) for side in (split.test, split.train))
         chance = evaluate_scores(np.random.default_rng(0).random(test.n), test).totals
-        found = [*shipped(test, device), *of_the_chip(train, test, 1 if quick else seeds)]
+        found = [*shipped(test, device), *of_folders(folders, test, device)]
+        found += of_the_chip(train, test, 1 if quick else seeds)
         own = [*found, {"model": "random order", "seed": None, **_figures(chance)}]
         rows += [{"device": device_id, "workloads": len(set(test.workload.tolist())), **row} for row in own]
     click.echo(plain_table(rows, COLUMNS))

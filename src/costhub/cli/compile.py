@@ -18,8 +18,8 @@ from costhub.cli.shared.options import (
     fast_math_option,
     layout_option,
     list_option,
-    nothing_named,
     seed_option,
+    workloads_argument,
 )
 from costhub.errors import NetworkError, WorkloadError
 
@@ -35,16 +35,9 @@ Example:
 """
 
 
-def _named(context: click.Context, parameter: click.Parameter, workloads: tuple[str, ...]) -> tuple[str, ...]:
-    """The workloads; refuses a command that names none, before it is asked for its other options."""
-    if workloads or context.resilient_parsing:
-        return workloads
-    raise nothing_named("compile", "compiled/")
-
-
 @click.command("compile", cls=ListingCommand, epilog=EXAMPLE)
 @list_option
-@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", is_eager=True, callback=_named)
+@workloads_argument("compile", "compiled/")
 @click.option(
     "--device",
     default="auto",

@@ -6,7 +6,7 @@ import click
 
 from costhub.cli.shared.choices import DecimalNumber, WholeNumber
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.options import ListingCommand, fast_math_option, list_option, nothing_named
+from costhub.cli.shared.options import ListingCommand, fast_math_option, list_option, workloads_argument
 
 EXAMPLE = """
 \b
@@ -17,16 +17,9 @@ Example:
 """
 
 
-def _named(context: click.Context, parameter: click.Parameter, workloads: tuple[str, ...]) -> tuple[str, ...]:
-    """The workloads; refuses a command that names none."""
-    if workloads or context.resilient_parsing:
-        return workloads
-    raise nothing_named("estimate")
-
-
 @click.command("estimate", cls=ListingCommand, epilog=EXAMPLE)
 @list_option
-@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", is_eager=True, callback=_named)
+@workloads_argument("estimate")
 @click.option(
     "--device",
     default="auto",

@@ -11,17 +11,17 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from costhub.search.knobs import SketchKnobs
 from costhub.search.options import Search
-from costhub.search.strategies.search_space import ScheduledProgram, SearchSpace, latency_of
+from costhub.search.strategies.search_space import ScheduledProgram, SearchSpace, latency_of, unchanged
 from costhub.search.strategies.strategy import measure_candidate
 from costhub.search.zero_trials.carry import SketchTraces
-from costhub.search.zero_trials.ranking import as_it_is, known_programs
+from costhub.search.zero_trials.ranking import known_programs
 
 BEGIN_FROM = 2
 """Programs whose neighbours are looked at: the fastest."""
@@ -38,11 +38,12 @@ class OwnProposals:
     """
 
     def __init__(self, mod: Any, search: Search, context: Any, sketches: Sequence[Any]) -> None:
-        self._mod, self._search = mod, search
-        self._space = SearchSpace(context, sketches, None, seed=search.seed)
-        # A GPU's target has no cores, and its programs no number of tasks that depends on them.
-        self._sketches = SketchTraces(sketches, int(context.target.attrs.get("num-cores", 1)))
+        self._mod, self._search, self._context, self._sketches = mod, search, context, sketches
         self._measured: list[tuple[float, Any]] = []
+
+    @cached_property
+    def _space(self) -> SearchSpace:
+        return SearchSpace(self._context, self._sketches, None, seed=self._search.seed)
 
     def propose(self) -> list[Any]:
         """A ``MeasureCandidate`` each: known schedules at first, neighbours of the fastest once something ran."""
@@ -59,14 +60,17 @@ class OwnProposals:
     def _known(self) -> list[ScheduledProgram]:
         if self._search.known is None:
             return []
-        found = known_programs(self._mod, self._space, self._sketches, self._search.known, self._search.known_sources)
+        # A GPU's target has no cores, and its programs no number of tasks that depends on them.
+        cores = int(self._context.target.attrs.get("num-cores", 1))
+        sketches = SketchTraces(self._sketches, cores)
+        found = known_programs(self._mod, self._space, sketches, self._search.known, self._search.known_sources)
         return _different(program for program, _ in found)
 
     def _neighbours(self) -> list[ScheduledProgram]:
         if not self._search.descends:
             return []
         fastest = heapq.nsmallest(BEGIN_FROM, self._measured, key=lambda pair: pair[0])
-        turned = [partial(as_it_is, trace) for _, own in fastest for trace in _one_step_away(own)]
+        turned = [partial(unchanged, trace) for _, own in fastest for trace in _one_step_away(own)]
         return _different(each for each in self._space.programs(turned) if each is not None)
 
 

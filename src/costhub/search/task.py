@@ -183,10 +183,10 @@ class SearchTask:
             new = {s: c for c in self._own.propose() if (s := _structural_hash(c)) not in self._seen}
         if not new:
             return []
-        best = np.argsort(-self._scores(list(new.values())), kind="stable")[: int(OWN_SHARE * self._batch)]
-        chosen = [list(new.items())[place] for place in best.tolist()]
-        self._seen.update(structure for structure, _ in chosen)
-        return [candidate for _, candidate in chosen]
+        structures, candidates = list(new), list(new.values())
+        best = np.argsort(-self._scores(candidates), kind="stable")[: int(OWN_SHARE * self._batch)].tolist()
+        self._seen.update(structures[place] for place in best)
+        return [candidates[place] for place in best]
 
     def _measured(self, candidates: Sequence[Any]) -> list[Any]:
         """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it arrives."""

@@ -9,10 +9,39 @@ from costhub.collector.workloads.suites import find_suites, find_workload, suite
 from costhub.dataset.workload import workload_row
 from costhub.errors import UnknownNameError
 
+# Table 1 of "Learning to Optimize Tensor Programs", by line.
+SIDE = (224, 56, 56, 56, 56, 28, 28, 28, 14, 14, 14, 7)
+CHANNELS = "3,64 64,64 64,64 64,128 64,128 128,128 128,256 128,256 256,256 256,512 256,512 512,512"
+KERNEL_AND_STRIDE = "7,2 3,1 1,1 3,2 1,2 3,1 3,2 1,2 3,1 3,2 1,2 3,1"
 
-def test_the_papers_suites_are_complete() -> None:
-    assert len(suites()["resnet18"]) == 12
-    assert len(suites()["metaschedule"]) == 12
+# Appendix A.2 of "Tensor Program Optimization with Probabilistic Programs", in its order of sizes.
+METASCHEDULE = {
+    "c1d": (1, 256, 64, 128, 3, 2, 1),
+    "c2d": (1, 224, 224, 3, 64, 7, 2, 3),
+    "c3d": (1, 16, 224, 224, 3, 64, 7, 2, 3),
+    "dep": (1, 112, 112, 32, 3, 1, 1),
+    "dil": (1, 224, 224, 3, 64, 7, 2, 3, 2),
+    "gmm": (1, 128, 128, 128),
+    "grp": (1, 56, 56, 64, 128, 3, 2, 1, 1, 4),  # undilated, which the paper leaves out
+    "t2d": (1, 4, 4, 512, 256, 4, 2, 1),
+    "cbr": (1, 224, 224, 3, 64, 7, 2, 3),
+    "tbg": (1, 128, 12, 64),
+    "nrm": (1, 256, 256),
+    "sfm": (256, 256),  # 256 rows of the one batch
+}
+
+
+def test_the_convolutions_of_resnet18_have_the_papers_sizes() -> None:
+    for number, workload in enumerate(suites()["resnet18"]):
+        channels = [int(text) for text in CHANNELS.split()[number].split(",")]
+        kernel, stride = (int(text) for text in KERNEL_AND_STRIDE.split()[number].split(","))
+        # Padding is not in the table; outputs have the inputs' size over the stride.
+        sizes = (1, SIDE[number], SIDE[number], *channels, kernel, stride, kernel // 2)
+        assert (workload.name, workload.operator, workload.sizes) == (f"resnet18.c{number + 1}", "conv2d", sizes)
+
+
+def test_the_operators_of_metaschedule_have_the_papers_sizes() -> None:
+    assert {w.name.removeprefix("metaschedule."): w.sizes for w in suites()["metaschedule"]} == METASCHEDULE
 
 
 def test_all_holds_each_workload_once() -> None:

@@ -216,6 +216,7 @@ def test_a_folder_holds_all_but_the_rows_of_the_devices(base: str, train: Progra
         ("base_options", None),
         ("base_options", []),
         ("base_options", {}),
+        ("members", "gbt mlp"),
         ("more", 1),
     ],
 )
@@ -236,3 +237,31 @@ def test_the_objective_is_that_of_the_base() -> None:
 
     assert chosen.config()["base_options"]["objective"] == "rank"
     assert default.config()["base_options"] == Mlp(feature_spec=SPEC).config()
+
+
+def test_the_members_are_those_of_the_base() -> None:
+    options = ConditionedOptions(base="blend", members="gbt(objective=log) mlp")
+    chosen = Conditioned(feature_spec=SPEC, options=options)
+
+    assert chosen.config()["base_options"]["members"] == "gbt(objective=log) mlp"
+    assert [part.options.objective for part in chosen.base.members] == ["log", "gap"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"base": "gbt", "members": "gbt mlp"}, "belong to the base blend"),
+        ({"base": "blend", "members": "?"}, "member"),
+    ],
+)
+def test_members_that_the_base_cannot_have_are_refused(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ConditionedOptions(**given)
+
+
+def test_a_folder_of_before_names_no_members(model: Conditioned, tmp_path: Path) -> None:
+    model.save_weights(tmp_path)
+    older = Conditioned(feature_spec=SPEC)
+    older.load_weights(tmp_path, {key: value for key, value in model.config().items() if key != "members"})
+
+    assert older.options == model.options

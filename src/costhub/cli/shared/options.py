@@ -42,6 +42,22 @@ def nothing_named(verb: str, out: str | None = None) -> click.UsageError:
     )
 
 
+def workloads_argument(verb: str, out: str | None = None) -> Callable[[F], F]:
+    """The argument WORKLOAD, which may be repeated; a command without any is refused before its options are looked at.
+
+    Args:
+        verb: The command's name.
+        out: Its folder of results in the example that the refusal gives.
+    """
+
+    def named(context: click.Context, _: click.Parameter, workloads: tuple[str, ...]) -> tuple[str, ...]:
+        if workloads or context.resilient_parsing:
+            return workloads
+        raise nothing_named(verb, out)
+
+    return click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", is_eager=True, callback=named)
+
+
 def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
     """`--trials-per-workload`, with `--trials`, its name until 0.1, as a hidden alias that warns.
 

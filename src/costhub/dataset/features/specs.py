@@ -24,6 +24,7 @@ SPECS: Registry[FeatureSpec] = Registry(
         "loop_context@1": "costhub.dataset.features.loop_context:SPEC",
         "trace_tokens@1": "costhub.dataset.features.trace_tokens:SPEC",
         "trace_decisions@1": "costhub.dataset.features.trace_decisions:SPEC",
+        "compiled@1": "costhub.dataset.features.compiled:SPEC",
     },
     group="costhub.features",
     listing=_LISTING,
@@ -36,7 +37,7 @@ def spec_names() -> tuple[str, ...]:
 
     Example:
         >>> spec_names()
-        ('per_store@1', 'relation@1', 'tiles@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1')
+        ('per_store@1', 'relation@1', 'tiles@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1', 'compiled@1')
     """
     return tuple(SPECS)
 

@@ -13,6 +13,7 @@ import numpy as np
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 from costhub.models.architectures import new_model
+from costhub.models.compound.blend import BlendOptions
 from costhub.models.compound.device_vector import (
     NAMES,
     DeviceScaler,
@@ -23,7 +24,7 @@ from costhub.models.compound.device_vector import (
 )
 from costhub.models.compound.members import update_members
 from costhub.models.inputs import check_training, checked_rows, not_fitted_error
-from costhub.models.options import check_width, parse_options
+from costhub.models.options import added_option, check_width, parse_options
 from costhub.models.protocol import CostModel, Scores
 
 BASES = ("gbt", "mlp", "blend")
@@ -41,10 +42,16 @@ class ConditionedOptions:
     """Whether rows also get the columns of `device_relations`; otherwise the device's own numbers only."""
     objective: str = ""
     """Objective of the base; empty for the base's default."""
+    members: str = added_option("", before="")
+    """Members of a base that is a `blend`, as `BlendOptions` has them; empty for the blend's own."""
 
     def __post_init__(self) -> None:
         if self.base not in BASES:
             raise ValueError(f"base must be one of {', '.join(BASES)}, got {self.base!r}.")
+        if self.members and self.base != "blend":
+            raise ValueError(f"members belong to the base blend, and base is {self.base!r}; leave them out.")
+        if self.members:
+            BlendOptions(members=self.members)
 
 
 class Conditioned(CostModel):
@@ -264,8 +271,8 @@ _MOST = 1e9  # A logarithm, or 1 / its standard deviation; NaN and infinity are 
 
 
 def _new_base(options: ConditionedOptions, feature_spec: str) -> CostModel:
-    chosen = {"objective": options.objective} if options.objective else None
-    return new_model(options.base, feature_spec=feature_spec, options=chosen)
+    given = {"objective": options.objective, "members": options.members}
+    return new_model(options.base, feature_spec=feature_spec, options={name: v for name, v in given.items() if v})
 
 
 def _checked_vector(name: str, values: object) -> Vector:

@@ -117,7 +117,7 @@ class SearchSpace:
 
     def measured_before(self, measured: Sequence[tuple[Any, float | None]]) -> None:
         """Takes traces and latencies of an earlier search, None where one failed; none is proposed again."""
-        for program in self.programs([partial(_unchanged, trace) for trace, _ in measured]):
+        for program in self.programs([partial(unchanged, trace) for trace, _ in measured]):
             if program is not None:
                 self._proposed.add(program.structure)
         for trace, latency_s in measured:
@@ -132,7 +132,7 @@ class SearchSpace:
     def fastest(self, count: int) -> list[ScheduledProgram]:
         """The `count` fastest programs measured so far, the fastest first."""
         fastest = heapq.nsmallest(count, self._measured, key=lambda pair: pair[0])
-        programs = self.programs([partial(_unchanged, trace) for _, trace in fastest])
+        programs = self.programs([partial(unchanged, trace) for _, trace in fastest])
         return [program for program in programs if program is not None]
 
     def random(self, count: int) -> list[ScheduledProgram]:
@@ -215,5 +215,6 @@ class SearchSpace:
         return None if schedule is None else ScheduledProgram(schedule, int(tvm_ffi.structural_hash(schedule.mod)))
 
 
-def _unchanged(trace: Any, _: np.random.Generator) -> Any:
+def unchanged(trace: Any, _: np.random.Generator) -> Any:
+    """Proposes a trace as it is; ``partial(unchanged, trace)`` is one of the proposals of `SearchSpace.programs`."""
     return trace

@@ -15,7 +15,7 @@ from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import best_space
 from costhub.models.protocol import CostModel
 from costhub.search.search_model import SearchModel
-from costhub.search.strategies.search_space import ScheduledProgram, SearchSpace
+from costhub.search.strategies.search_space import ScheduledProgram, SearchSpace, unchanged
 from costhub.search.tvm_seam import TvmCostModel
 from costhub.search.zero_trials.carry import SketchTraces
 from costhub.search.zero_trials.known import KnownSchedule, KnownSchedules
@@ -125,14 +125,8 @@ def known_programs(
     if "carried" in sources:
         for each in known.near(mod, sketches):
             wanted += [(trace, Origin(CARRIED, each)) for trace in sketches.carried(each.decisions, each.cores)]
-    programs = space.programs([partial(as_it_is, trace) for trace, _ in wanted])
+    programs = space.programs([partial(unchanged, trace) for trace, _ in wanted])
     return [(program, origin) for program, (_, origin) in zip(programs, wanted, strict=True) if program is not None]
-
-
-def as_it_is(trace: Any, rng: np.random.Generator) -> Any:
-    """A trace for `SearchSpace.programs`, which is not to be changed."""
-    del rng
-    return trace
 
 
 def _chosen(space: SearchSpace, begin: Sequence[ScheduledProgram], plan: ZeroTrialPlan) -> list[ScheduledProgram]:

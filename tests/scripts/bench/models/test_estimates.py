@@ -83,7 +83,9 @@ def test_tables_show_every_family() -> None:
 
 def sum_of(network: str, device: str, predicted: float) -> dict[str, Any]:
     held = {f"holds_{share}": share > 60 for share in (50, 80, 90)}
-    return {"network": network, "device": device, "kernels": 7, "measured_us": 100.0, "predicted_us": predicted, **held}
+    family = "gpu" if device.startswith("nvidia") else "cpu"
+    names = {"network": network, "device": device, "family": family}
+    return {**names, "kernels": 7, "measured_us": 100.0, "predicted_us": predicted, **held}
 
 
 def test_sums_of_networks_are_counted_by_family() -> None:
