@@ -9,6 +9,7 @@ import pytest
 
 from costhub.api.collect import CollectOptions, RepeatNoise, collect
 from costhub.api.subjects import ModuleWorkload
+from costhub.collector import collect as collector
 from costhub.collector.propose.sampler import Shares
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import module_to_json
@@ -36,15 +37,17 @@ def test_a_collection_ends_between_batches_where_its_rule_says_so(
 
     def reason(curve: LearningCurve, done: int) -> str | None:
         asked.append((done, curve.read().n))
-        return "It is flat." if done >= 40 else None
+        return "It is flat." if done >= 5 else None
 
     monkeypatch.setattr(LearningCurve, "reason_to_stop", reason)
+    for name in ("BATCH", "CHUNK"):
+        monkeypatch.setattr(collector, name, 4)
     options = CollectOptions(stop="gain")
     done = collect("matmul.128x128x128", tmp_path / "out", trials=96, options=options, progress=False)
 
     (first, held), (second, _) = asked
-    assert 0 < held <= first == 32
-    assert second == done.progress.done == 64
+    assert 0 < held <= first == 4
+    assert second == done.progress.done == 8
     assert "It is flat. More would bring little." in str(done)
 
 
