@@ -1,1 +1,1 @@
-"""Measures programs on devices and appends what it sees, failures included, to a data folder."""
+"""Measures programs on devices and appends the results, including failures, to a data folder."""

@@ -1,4 +1,4 @@
-"""Provides collect: measure workloads into a data folder, resumably, and a profile of where the time went."""
+"""Provides collect: measures workloads into a data folder, resumably, with a profile of the time spent."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from costhub.dataset.folder import DataFolder
 
 STAGES = ("sample", "lower", "llvm", "link", "run", "reference", "other")
 
-# Programs timed in one go. The builders are frozen meanwhile, and the reference kernel is run in full before.
+# Programs timed in one batch. Meanwhile the builders are frozen; before it the reference kernel runs in full.
 BATCH = 32
 
-# Programs sampled in one go, and the fewest that wait to be built: enough that no build process ever waits
+# Programs sampled at once, and the fewest waiting to be built: enough that no build process ever waits
 # for the sampler, which shares their cores.
 CHUNK = 16
 
@@ -33,7 +33,7 @@ class Proposals:
     """How programs are proposed."""
 
     trials: int
-    """Programs per workload, those that are there already included."""
+    """Programs per workload, including those that already exist."""
     shares: Shares = field(default_factory=Shares)
     scorer: Scorer | None = None
     space: str = "default"
@@ -44,18 +44,18 @@ class Proposals:
 
 @dataclass
 class CollectionProgress:
-    """What a collection has done so far, as passed to `on_row`."""
+    """Progress of a collection so far, as passed to `on_row`."""
 
     profile: Profile
     before: int = 0
-    """Programs of these workloads that the folder held, on the first device; at most the trials of each."""
+    """Programs of these workloads already in the folder, on the first device; at most the trials of each."""
     done: int = 0
     good: int = 0
     failed: int = 0
     problems: dict[str, str] = field(default_factory=dict)
-    """Why a workload was given up, by its name."""
+    """Why workloads were given up, by name."""
     stopped: str | None = None
-    """Why it ended before its trials and its budget were spent."""
+    """Why it ended before its trials or its budget were used up."""
 
 
 def collect(
@@ -69,7 +69,7 @@ def collect(
     on_row: Callable[[QueuedWorkload, dict[str, Any], CollectionProgress], None],
     reason_to_stop: Callable[[int], str | None] = lambda done: None,
 ) -> CollectionProgress:
-    """Measures programs of each workload within `budget_s`, the least measured workload first.
+    """Measures programs of each workload within `budget_s`, starting with the least measured workload.
 
     Every row is safe on disk before the next program runs: an interruption loses at most the program in flight, and a
     second call resumes. Several devices time a batch one after another: the later ones may lack rows of the first.
@@ -80,13 +80,13 @@ def collect(
         measurer: Builds and measures; the best programs on the first of several devices are changed and tried again.
         rights: Contributor and licence of the rows.
         proposals: How many programs, and which.
-        budget_s: Seconds after which no further program is timed, on several devices no further batch.
+        budget_s: Seconds after which no further program (with several devices, no further batch) is timed.
         on_row: Called with each row of the measurements table once it is safe on disk.
         reason_to_stop: Called between batches with the number of programs measured; a reason ends the collection.
 
     Raises:
         DataError: The folder holds something unreadable, or another collection is writing to it.
-        WorkloadError: The design space cannot be loaded; a workload that cannot be scheduled is one of the `problems`.
+        WorkloadError: The design space cannot be loaded; a workload that cannot be scheduled is listed in `problems`.
         MeasureError: A device no longer runs the reference kernel.
     """
     sessions = {session.device.device_id: session for session in open_sessions(measurer, rights)}
@@ -113,7 +113,7 @@ def collect(
                 work.note(job, result, is_first=result.device_id == first)
                 on_row(job.workload, row, work.progress)
                 if time.monotonic() >= end and len(sessions) == 1:
-                    break  # Of several devices each has the whole batch.
+                    break  # With several devices, each one measures the whole batch.
             if work.stops(reason_to_stop):
                 break
     work.progress.profile.stop()
@@ -127,7 +127,7 @@ class _Job(NamedTuple):
 
 
 class _Work:
-    """Programs under way: proposed and being built, or built and waiting to be timed."""
+    """Programs in progress: proposed and being built, or built and waiting to be timed."""
 
     def __init__(self, queue: Sequence[QueuedWorkload], proposals: Proposals, measurer: Measurer) -> None:
         before = sum(min(each.attempts, proposals.trials) for each in queue)
@@ -138,12 +138,12 @@ class _Work:
         self._jobs: list[_Job] = []
 
     def stops(self, reason_to_stop: Callable[[int], str | None]) -> bool:
-        """Whether there is a reason to end, which is noted."""
+        """Whether there is a reason to stop; records that reason."""
         self.progress.stopped = reason_to_stop(self.progress.done)
         return self.progress.stopped is not None
 
     def next_batch(self) -> list[_Job]:
-        """Waits for a batch of built programs, and proposes more meanwhile; the last may be smaller."""
+        """Waits for a batch of built programs, proposing more meanwhile; the last batch may be smaller."""
         while True:
             self._propose()
             built = [job for job in self._jobs if job.building.done()]
@@ -200,7 +200,7 @@ class _Work:
                     workload.reference = BuiltReference(program, build.artifact)
 
     def note(self, job: _Job, result: MeasureResult, *, is_first: bool) -> None:
-        """Counts a result whose row is safe."""
+        """Counts a result whose row is safely stored."""
         progress = self.progress
         progress.profile.note(result, is_first=is_first)
         if is_first:
@@ -215,8 +215,8 @@ class Profile:
     """Core-seconds by stage.
 
     Sampling and building take one core each; while a program or the reference kernel is timed, no other core
-    may work, so that those take all of them. What is left over, `other`, is start-up, messages
-    between processes, writing rows, and cores with nothing to do.
+    may work, so these stages take all cores. The remainder, `other`, is start-up, messages
+    between processes, writing rows, and idle cores.
     """
 
     cores: int
@@ -229,14 +229,14 @@ class Profile:
 
     @contextmanager
     def sampling(self) -> Iterator[None]:
-        """Counts the block as sampling; by CPU time, as it shares the cores with the builds."""
+        """Counts the block as sampling; by CPU time, since it shares the cores with the builds."""
         start = time.thread_time()
         yield
         self.seconds["sample"] += time.thread_time() - start
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Counts the block as the reference kernel, but for the run, which `note` takes off again."""
+        """Counts the block as the reference kernel, except for the run, which `note` subtracts again."""
         start = time.monotonic()
         yield
         self.seconds["reference"] += (time.monotonic() - start) * self.cores
@@ -253,19 +253,19 @@ class Profile:
             self.seconds["reference"] -= result.run.wall_s * self.cores
 
     def stop(self) -> None:
-        """Ends the account."""
+        """Stops the accounting."""
         self.wall_s = time.monotonic() - self._start
         counted = sum(s for stage, s in self.seconds.items() if stage != "other")
         self.seconds["other"] = self.wall_s * self.cores - counted
 
     @property
     def floor_s(self) -> float:
-        """Wall seconds that no collector can avoid: LLVM's time over all cores, plus the runs."""
+        """Wall-clock seconds that no collector can avoid: LLVM's time over all cores, plus the runs."""
         return (self.seconds["llvm"] + self.seconds["run"]) / self.cores
 
     @property
     def good_per_s(self) -> float:
-        """Good measurements per wall second."""
+        """Good measurements per wall-clock second."""
         return self.good / self.wall_s if self.wall_s else 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Provides local_measurer and board_measurer: programs built and measured on a device."""
+"""Provides local_measurer and board_measurer: builders and measurers of programs on a device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from costhub.collector.run.runner import Runner, RunResult
 
 
 class BuiltReference(NamedTuple):
-    """The default program of a workload, built: its outputs count as the right ones."""
+    """The built default program of a workload, whose outputs are taken as correct."""
 
     program: DefaultProgram
     artifact: str
@@ -34,11 +34,11 @@ class BuiltProgram:
 
     build: BuildResult
     arguments: Arguments
-    """(dtype, shape) of each."""
+    """(dtype, shape) of each argument."""
     module_json: str | None = None
-    """The scheduled module, which shows the layout of the weights; needed where outputs are compared."""
+    """The scheduled module, which shows the layout of the weights; needed if outputs are compared."""
     reference: BuiltReference | None = None
-    """What the outputs are compared with; None where they are not."""
+    """The reference that the outputs are compared with; None if they are not compared."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class MeasureResult:
 
     build: BuildResult
     run: RunResult | None
-    """None where it was not built."""
+    """None if it was not built."""
     machine: MachineState
     device_id: str
     board: str | None = None
-    """The number of the board that measured it; None if this machine did."""
+    """The number of the board that measured it; None if this machine measured it."""
 
     @property
     def status(self) -> str:
@@ -60,12 +60,12 @@ class MeasureResult:
 
     @property
     def error(self) -> str | None:
-        """Why it failed; None when it did not."""
+        """Why it failed; None if it succeeded."""
         return self.run.error if self.run else self.build.error
 
     @property
     def run_s(self) -> tuple[float, ...]:
-        """Seconds per call of each repeat; empty where it failed."""
+        """Seconds per call in each repeat; empty if it failed."""
         return self.run.run_s if self.run else ()
 
 
@@ -80,35 +80,35 @@ class MeasuredDevice:
     cpu_affinity: str | None = None
     """The CPUs that programs use, such as ``0-1``."""
     governor: str | None = None
-    """What sets the clock."""
+    """The clock governor."""
 
     @property
     def device_id(self) -> str:
-        """Its name."""
+        """Its device id."""
         return str(self.row["device_id"])
 
     @property
     def stored_row(self) -> dict[str, Any]:
-        """The row, with the target as the devices table holds it."""
+        """The row, with the target as stored in the devices table."""
         return {**self.row, "target": json.dumps(self.target)}
 
 
 class Measurer(ABC):
-    """Builds programs, and measures them on a device or on several that run the same builds.
+    """Builds programs and measures them on one device, or on several that run the same builds.
 
     Args:
-        devices: What runs the programs, which are built for the target of the first.
+        devices: The devices that run the programs, which are built for the target of the first one.
         builder: Builds them.
         evaluator: How latencies are taken.
     """
 
     boards: Boards | None = None
-    """The boards that run the programs; None where this machine does."""
+    """The boards that run the programs; None if this machine does."""
 
     def __init__(self, devices: Sequence[MeasuredDevice], builder: Builder, evaluator: Evaluator) -> None:
         self.devices, self.builder, self.evaluator = tuple(devices), builder, evaluator
         self.session = uuid.uuid4().hex[:12]
-        """Stands in the rows of everything that it measures."""
+        """Stored in all rows that it produces."""
 
     @property
     def device(self) -> dict[str, Any]:
@@ -131,27 +131,27 @@ class Measurer(ABC):
         """Measures each program on each device; the caller removes the artifacts.
 
         Args:
-            programs: What to measure; those that could not be built have a result, too.
-            timeout_s: Limit of one run, if another one than the usual.
+            programs: The programs to measure; those that could not be built get a result, too.
+            timeout_s: Time limit of one run, if different from the usual one.
 
         Yields:
             The index of a program and its result, as soon as it arrives.
 
         Raises:
-            MeasureError: A device cannot be measured any more.
+            MeasureError: A device can no longer be measured on.
         """
 
 
 class LocalMeasurer(Measurer):
     """Devices of this machine, such as its CPU with one thread and with all, which time programs one by one.
 
-    Nothing else of ours computes meanwhile: the builder and the other runners are frozen.
+    Meanwhile no other process of ours computes: the builder and the other runners are frozen.
 
     Args:
-        devices: What runs the programs.
+        devices: The devices that run the programs.
         builder: Builds them.
         runners: One for each device.
-        monitor: Watches over a runner; another one than `DriftMonitor` is of use in benchmarks only.
+        monitor: Watches over a runner; anything other than `DriftMonitor` is useful only in benchmarks.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class LocalMeasurer(Measurer):
 def _run(
     program: BuiltProgram, monitor: DriftMonitor, timeout_s: float | None
 ) -> tuple[RunResult, MachineState] | None:
-    """None where there is nothing to run."""
+    """Runs a program; None if there is nothing to run."""
     if program.build.artifact is None:
         return None
     check = program.reference is not None
@@ -207,12 +207,12 @@ def _run(
 
 
 class BoardMeasurer(Measurer):
-    """Boards of one kind, which share the programs; builds go on meanwhile, as they run on this machine.
+    """Boards of one kind, which share the programs; builds continue meanwhile, since they run on this machine.
 
     Args:
-        device: What the boards are.
+        device: The device that the boards are.
         builder: Builds programs for them.
-        boards: Run the programs; they repeat by themselves what was disturbed.
+        boards: Run the programs; they repeat disturbed measurements by themselves.
     """
 
     def __init__(self, device: MeasuredDevice, builder: Builder, boards: Boards) -> None:
@@ -223,7 +223,7 @@ class BoardMeasurer(Measurer):
     def measure(
         self, programs: Sequence[BuiltProgram], *, timeout_s: float | None = None
     ) -> Generator[tuple[int, MeasureResult], None, None]:
-        """Yields results in the order in which boards give them; see `Measurer.measure`."""
+        """Yields results in the order in which the boards deliver them; see `Measurer.measure`."""
         device_id = self.devices[0].device_id
         runnable: list[tuple[int, BuiltProgram]] = []
         for index, program in enumerate(programs):
@@ -240,7 +240,7 @@ class BoardMeasurer(Measurer):
                 yield index, MeasureResult(program.build, run, machine, device_id, board)
 
     def _number(self, address: str | None) -> str | None:
-        """Stands for a board in the rows: its address would reveal details of a private network."""
+        """Number that identifies a board in the rows: its address would reveal details of a private network."""
         return None if address is None else str(self._numbers.setdefault(address, len(self._numbers) + 1))
 
 
@@ -251,11 +251,11 @@ def local_measurer(
     evaluator: Evaluator | None = None,
     monitor: Callable[[Runner], DriftMonitor] = DriftMonitor,
 ) -> Iterator[LocalMeasurer]:
-    """A measurer of this machine's devices, which share the builds for the one with the most threads.
+    """Makes a measurer of this machine's devices, which share the builds for the one with the most threads.
 
     Args:
         devices: As `find_local` returned them.
-        evaluator: How latencies are taken; by default as TVM takes them.
+        evaluator: How latencies are taken; by default as in TVM.
         monitor: As for `LocalMeasurer`.
     """
     devices = sorted(devices, key=lambda device: int(device.row["cores"]), reverse=True)
@@ -279,17 +279,17 @@ def local_measurer(
 def board_measurer(
     tracker: str, key: str, *, target: dict[str, Any] | None = None, evaluator: Evaluator | None = None
 ) -> Iterator[BoardMeasurer]:
-    """A measurer of the boards that a tracker offers under a key; programs are built here.
+    """Makes a measurer of the boards that a tracker offers under a key; programs are built here.
 
     Args:
         tracker: ``HOST:PORT`` of TVM's RPC tracker.
-        key: What the boards have registered under.
-        target: The TVM target to build for; by default the one that the boards name.
-        evaluator: How latencies are taken; by default as TVM takes them.
+        key: The key that the boards registered under.
+        target: The TVM target to build for; by default the one that the boards report.
+        evaluator: How latencies are taken; by default as in TVM.
 
     Raises:
         MeasureError: No tracker answers there, or it has no board under that key.
-        DeviceError: The boards cannot say what they are, or are not of one kind.
+        DeviceError: The boards cannot identify themselves, or are not of one kind.
     """
     host, port = address_of(tracker)
     with Boards(host, port, key, evaluator=evaluator) as boards:

@@ -1,4 +1,4 @@
-"""Provides Boards: programs run on whichever board of a TVM tracker is free."""
+"""Provides Boards: runs programs on whichever board of a TVM tracker is free."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from costhub.collector.run.runner import RunResult
 from costhub.errors import DeviceError, MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 
-# A board ends a session by itself when its time is up. One that does not even answer then has gone away.
+# A board ends a session by itself when its time is up. One that does not answer even then is gone.
 SILENCE_S = 5.0
 REFERENCE_TIMEOUT_S = 180.0
 MAX_AT_ONCE = 64
-# A program that has crashed two boards did not do so by accident.
+# A program that crashed two boards did so for a reason.
 MAX_LOST = 2
-# TVM's name of a device by the kind of its target, where they differ.
+# TVM's device name for each target kind, where the two differ.
 DEVICE_KINDS = {"llvm": "cpu"}
 
 
@@ -38,7 +38,7 @@ class BoardRunResult(RunResult):
     """The result of running one program, and the board that ran it."""
 
     board: str | None = None
-    """``HOST:PORT`` of the last board that had it."""
+    """``HOST:PORT`` of the last board that ran it."""
     reference_after_s: float | None = None
     """Seconds of the reference kernel on that board, right after the program."""
     reference_drift: float | None = None
@@ -47,29 +47,29 @@ class BoardRunResult(RunResult):
 
 @dataclass(frozen=True)
 class BoardIdentity:
-    """What the boards under a key are."""
+    """What kind of device the boards under a key are."""
 
     device: dict[str, Any]
-    """Their row of the devices table."""
+    """Their row in the devices table."""
     target: dict[str, Any]
     """Their TVM target."""
 
 
 class Boards:
-    """The boards that a TVM tracker offers under one key, as if they were one device.
+    """The boards that a TVM tracker offers under one key, treated as one device.
 
-    Any number of threads may call `run`; each call takes the next free board and gives it back. A board that
-    goes away costs nothing but time: its program is given to another one. A board that comes back is used.
+    Any number of threads may call `run`; each call takes the next free board and returns it. A board that
+    disappears only costs time: its program goes to another one. A board that comes back is used again.
 
     Args:
-        tracker_host: Where the tracker is.
-        tracker_port: Where the tracker is.
-        key: What the boards have registered under; all must be of one kind.
+        tracker_host: Host of the tracker.
+        tracker_port: Port of the tracker.
+        key: The key that the boards registered under; they must all be of one kind.
         evaluator: How latencies are taken.
-        target: Of boards that cannot say what they are, which are plain TVM servers.
-        timeout_s: Limit of one session: upload, program and reference kernel.
+        target: Target of boards that cannot identify themselves, i.e. plain TVM servers.
+        timeout_s: Time limit of one session: upload, program and reference kernel.
         board_wait_s: How long to wait for a free board before giving up.
-        most_drift: A program is measured again where its board's reference kernel was slower than that.
+        most_drift: A program is measured again if its board's reference kernel slowed down by more than this.
 
     Example:
         >>> with Boards("127.0.0.1", 9190, "pi4", target={"kind": "llvm"}) as boards:
@@ -110,12 +110,12 @@ class Boards:
         self.close()
 
     def close(self) -> None:
-        """Ends the sessions; a thread that is in one gets a MeasureError."""
+        """Ends the sessions; a thread using one gets a MeasureError."""
         self._pool.close()
         self._folder.close()
 
     def count(self) -> int:
-        """How many boards are registered now.
+        """Returns how many boards are registered now.
 
         Raises:
             MeasureError: No tracker answers.
@@ -123,11 +123,11 @@ class Boards:
         return len(self.tracker.servers(self.key))
 
     def identify(self) -> BoardIdentity:
-        """What the boards are; asks every registered board once.
+        """Identifies the boards; asks every registered board once.
 
         Raises:
-            DeviceError: They are not of one kind, or are plain TVM servers, which cannot say what they are.
-            MeasureError: No tracker answers, or no board.
+            DeviceError: They are not of one kind, or are plain TVM servers, which cannot identify themselves.
+            MeasureError: No tracker or no board answers.
         """
         names = [s.name for s in self.tracker.servers(self.key)]
         # The tracker hands out the boards in turn, and we cannot choose the next one.
@@ -145,14 +145,14 @@ class Boards:
         return identities[0]
 
     def target(self) -> dict[str, Any]:
-        """The target that was given, else what the boards say; raises as `identify`."""
+        """The given target, or else the one the boards report; raises like `identify`."""
         with self._preparing:
             if self._target is None:
                 self._target = self.identify().target
             return self._target
 
     def reference_s(self) -> float:
-        """Median seconds of the reference kernel on the board that is free next.
+        """Median seconds of the reference kernel on the next free board.
 
         Raises:
             MeasureError: No board can run it.
@@ -163,16 +163,16 @@ class Boards:
         return statistics.median(ran.run_s)
 
     def run(self, artifact: str, arguments: Arguments, *, timeout_s: float | None = None) -> BoardRunResult:
-        """Times a program on the next free board; again where the reference kernel was slow after it.
+        """Times a program on the next free board; repeats it if the reference kernel was slow afterwards.
 
         Args:
-            artifact: Path of a shared library, or of an object file, which the board links.
+            artifact: Path of a shared library, or of an object file, which the board links itself.
             arguments: (dtype, shape) of each argument.
-            timeout_s: Limit of the session, if another one than the boards'.
+            timeout_s: Time limit of the session, if different from the boards' own.
 
         Raises:
             MeasureError: No tracker answers, or no board became free within `board_wait_s`.
-            DeviceError: A board is of another kind than the others.
+            DeviceError: A board is of a different kind than the others.
         """
         time_it = self._timing(artifact, arguments, self._reference_path())
         ran = self._run_somewhere(time_it, timeout_s or self.timeout_s)
@@ -191,7 +191,7 @@ class Boards:
             The index of a program and its result, as soon as it arrives.
 
         Raises:
-            MeasureError: As `run`, which `timeout_s` is for.
+            MeasureError: As for `run`, to which `timeout_s` is passed.
         """
         threads = min(max(1, self.count()), MAX_AT_ONCE)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
@@ -203,7 +203,7 @@ class Boards:
             for done in as_completed(indices):
                 yield indices[done], done.result()
         finally:
-            # A caller that stops early does not wait for what still runs: closing the boards ends it.
+            # A caller that stops early does not wait for programs still running: closing the boards ends them.
             executor.shutdown(wait=False, cancel_futures=True)
 
     def _timing(self, artifact: str, arguments: Arguments, reference: str | None) -> Callable[[], SessionResult]:
@@ -242,10 +242,10 @@ class Boards:
         return replace(ran, reference_after_s=reference_s, reference_drift=drift)
 
     def note(self, session: BoardSession) -> None:
-        """Keeps what a board says it is.
+        """Stores a board's own identification.
 
         Raises:
-            DeviceError: The other boards are of another kind.
+            DeviceError: The other boards are of a different kind.
         """
         identity = None if session.identity is None else _read_identity(session.identity, session.board)
         with self._lock:
@@ -260,7 +260,7 @@ class Boards:
             self._identities[session.board] = identity
 
     def _reference_path(self) -> str:
-        """The reference kernel's library, built when it is first needed."""
+        """The reference kernel's library, built on first use."""
         with self._preparing:
             if self._reference is None:
                 args = json.dumps(self.target()), str(self._folder.path)
@@ -275,10 +275,10 @@ class Boards:
 
 
 def _read_identity(text: str, board: str) -> BoardIdentity:
-    """What a board says of itself.
+    """Parses a board's own identification.
 
     Raises:
-        DeviceError: It says when it was probed in a form that is no time.
+        DeviceError: The time of its probe is not a valid time.
     """
     identity = BoardIdentity(**json.loads(text))
     probed_at = identity.device.get("probed_at")

@@ -22,36 +22,36 @@ from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.process import die_with_parent
 
 IDENTIFY = "costhub.identify"
-"""The packed function by which a board says what it is: JSON of its devices row and of its target."""
+"""The packed function through which a board identifies itself: its devices row and its target, as JSON."""
 START_TIMEOUT_S = 60.0
 SERVE_TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True)
 class ServedBoard:
-    """How this machine serves as a board."""
+    """The settings with which this machine serves as a board."""
 
     host: str
     port: int
     tracker: Tracker
     key: str
     identity: str
-    """What `IDENTIFY` answers."""
+    """The answer of `IDENTIFY`."""
     folder: str
-    """Where the sessions keep what they are sent."""
+    """Where the sessions store uploaded files."""
 
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server or a tracker that runs in a child of ours."""
+    """A server or tracker running in a child process."""
 
     port: int
     identity: dict[str, Any] | None
-    """What a board says of itself: `device` (a row of the devices table) and `target`."""
+    """The board's own identification: `device` (a row of the devices table) and `target`."""
     child: Child
 
     def wait(self) -> None:
-        """Blocks until it ends, which it does for a reason only.
+        """Blocks until it ends, which only happens because of a problem.
 
         Raises:
             MeasureError: It has ended.
@@ -75,22 +75,22 @@ def board_server(
 ) -> Iterator[RunningServer]:
     """Serves this machine under `key` until the block is left.
 
-    Anyone who can reach the port controls this machine, which runs the code that it is sent.
+    Anyone who can reach the port controls this machine, since it runs whatever code it is sent.
 
     Args:
         tracker: Where to register.
-        key: A label that boards of one kind share; not a secret.
+        key: A label shared by boards of one kind; not a secret.
         host: Address to listen on.
         port: Port to listen on.
-        device_kind: TVM's name of the device, ``cpu`` or ``cuda``.
-        identity: What the board says of itself, `device` and `target`; detected by default.
-        complete: Adds what else is known here to the detected row of the device, such as its probed figures.
+        device_kind: TVM's name for the device, ``cpu`` or ``cuda``.
+        identity: What the board reports about itself, `device` and `target`; detected by default.
+        complete: Adds other known facts, such as the probed figures, to the detected row of the device.
 
     Raises:
         DeviceError: This machine has no device of that kind.
         MeasureError: No tracker answers, or the port is not available.
     """
-    tracker.servers()  # TVM's own server would wait for a tracker for a minute, then fall over
+    tracker.servers()  # TVM's own server would wait a minute for a tracker, then crash
     if identity is None:
         identity = _identity(device_kind)
         identity["device"] = complete(identity["device"])
@@ -115,13 +115,13 @@ def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[Run
 
 
 def _server_child() -> Child:
-    # A board is all of its cores, and its sessions inherit this.
+    # A board uses all of its cores, and its sessions inherit this.
     return Child(environment=tvm_threads(), is_shared=False)
 
 
 def _identity(device_kind: str) -> dict[str, Any]:
-    # In a child that is gone before the server starts: a device that the server had woken would be of no use
-    # to its sessions, which are forks of it.
+    # In a child that has ended before the server starts: a device initialised by the server would be unusable
+    # in its sessions, which are forks of it.
     with Child(is_shared=device_kind == "cpu") as child:
         try:
             return child.call(identify_board, device_kind, timeout_s=SERVE_TIMEOUT_S)
@@ -137,14 +137,14 @@ def _wait_until_registered(tracker: Tracker, key: str, port: int, child: Child) 
         time.sleep(0.05)
 
 
-# What follows runs in the child.
+# The code below runs in the child.
 
 
 def identify_board(device_kind: str) -> dict[str, Any]:
-    """What this machine is as a device of that kind.
+    """Identifies this machine as a device of the given kind.
 
     Raises:
-        DeviceError: It has none.
+        DeviceError: It has no such device.
     """
     from costhub.collector.device.identity import identify
     from costhub.collector.device.local import local_target
@@ -164,7 +164,7 @@ def serve_tracker(host: str, port: int) -> None:
     with _port_errors(host, port):
         from tvm.rpc.tracker import PopenTrackerServerState
 
-        # It ends with the process; TVM offers no way to end it alone.
+        # It ends with the process; TVM offers no way to end it separately.
         PopenTrackerServerState(host, port, port + 1, silent=True)
 
 
@@ -205,10 +205,10 @@ def _start_board(board: ServedBoard) -> None:
 
 
 def _send_at_once() -> None:
-    """Spares messages to the tracker a wait of 40 ms each.
+    """Avoids a delay of 40 ms for each message to the tracker.
 
-    TVM sends each in two pieces, and the second would wait until the first is acknowledged, which takes
-    the system that long (RFC 896 against RFC 1122).
+    TVM sends each in two pieces, and the second would wait until the first is acknowledged, for which
+    the system takes that long (RFC 896 against RFC 1122).
     """
     from tvm.rpc import base
 
@@ -223,7 +223,7 @@ def _send_at_once() -> None:
 
 
 def _in_session(server: int) -> None:
-    """Lets a session end when TVM's server ends it, and when the server itself is killed."""
+    """Makes a session end when TVM's server ends it, or when the server itself is killed."""
     die_with_parent(server)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ignored by a worker, used by the server on a hung session
 
@@ -242,11 +242,11 @@ def _listen(board: ServedBoard) -> Any:
 
 
 def _listen_again(board: ServedBoard, state: Any) -> None:
-    """Starts TVM's listening thread anew, which ends with any program that crashes its session."""
+    """Restarts TVM's listening thread, which ends whenever a program crashes its session."""
     while True:
         state.thread.join()
         state.sock.close()
-        os.chdir("/")  # it was in the folder of that session, which is gone
+        os.chdir("/")  # it was in the folder of the session that has ended
         with contextlib.suppress(OSError, ValueError):
             state = _listen(board)
             continue

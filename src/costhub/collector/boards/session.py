@@ -17,14 +17,14 @@ from costhub.collector.run.evaluator import Arguments, Evaluator, on_host, take,
 from costhub.collector.run.reference import ARGUMENTS, reference_module
 from costhub.errors import MeasureError, class_and_end
 
-# Where the header of an ELF file states its type, and the type of an object that is not linked yet.
+# Where the header of an ELF file states its type, and the type of an object file that is not linked yet.
 ELF_TYPE, ELF_RELOCATABLE = slice(16, 18), b"\x01\x00"
 REFERENCE_EVALUATOR = Evaluator(number=1, repeat=3, min_repeat_ms=10)
 
 
 @dataclass(frozen=True)
 class SessionResult:
-    """What became of a program on the board."""
+    """The outcome of running a program on the board."""
 
     outcome: str
     """``ok``, ``error`` (of the program), ``timeout`` (of the session) or ``lost`` (the session ended)."""
@@ -36,7 +36,7 @@ class SessionResult:
 
 @dataclass
 class _Connection:
-    """The session that is open, and what lives in it."""
+    """The open session, and the objects that live in it."""
 
     session: Any = None
     """TVM's ``RPCSession``."""
@@ -47,14 +47,14 @@ _connection = _Connection()
 
 
 def open_session(lease: Lease, session_s: float) -> str | None:
-    """Connects to a board that the tracker has given us, for so many seconds.
+    """Connects to a board that the tracker has assigned to us, for `session_s` seconds.
 
     Returns:
-        What the board says of itself, as JSON; None from a plain TVM server.
+        The board's own identification, as JSON; None for a plain TVM server.
     """
     from tvm import rpc
 
-    hang_up()  # where the last session was not used
+    hang_up()  # if the last session was not used
     session = rpc.connect(lease.host, lease.port, lease.match_key, session_timeout=session_s)
     _connection.session = session
     try:
@@ -67,7 +67,7 @@ def open_session(lease: Lease, session_s: float) -> str | None:
 
 
 def opened() -> Any:
-    """TVM's ``RPCSession``, for those who do more with a board than this module.
+    """TVM's ``RPCSession``, for callers that do more with a board than this module does.
 
     Raises:
         MeasureError: No session is open.
@@ -78,12 +78,12 @@ def opened() -> Any:
 
 
 def held() -> dict[str, Any]:
-    """What lives on the board as long as the session, by names."""
+    """Objects that live on the board as long as the session does, by name."""
     return _connection.held
 
 
 def hang_up() -> None:
-    """Ends the session, if one is open; imports TVM's client, which is part of no time limit then."""
+    """Ends the open session, if any; imports TVM's client, so that no time limit includes the import."""
     import tvm.rpc  # noqa: F401
 
     _connection.held.clear()  # it holds the session open, and with it the board
@@ -99,8 +99,8 @@ def time_on_board(
         artifact: Path of a shared library, or of an object file (known by its header), which the board links.
         arguments: (dtype, shape) of each argument.
         evaluator: How a latency is taken.
-        device_kind: TVM's name of the device.
-        reference: Path of the reference kernel's library; None leaves it out.
+        device_kind: TVM's name for the device.
+        reference: Path of the reference kernel's library; None to skip it.
     """
     session = opened()
     hang_up()
@@ -119,7 +119,7 @@ def _time(
     session: Any, path: str, name: str, arguments: Arguments, device_kind: str, evaluator: Evaluator
 ) -> tuple[float, ...]:
     content = bytearray(Path(path).read_bytes())
-    # Names of our own: a library sent under the name of one that is loaded would be written over its code.
+    # Names of our own: a library sent under the name of one that is loaded would overwrite its code.
     name += ".o" if content[ELF_TYPE] == ELF_RELOCATABLE else Path(path).suffix
     session.upload(content, name)
     module = session.load_module(name)
@@ -127,13 +127,13 @@ def _time(
     return take(module, device, [to_device(value, device) for value in _filled(arguments)], evaluator)
 
 
-@lru_cache(maxsize=2)  # the program's and the reference kernel's; those of one workload come in a row
+@lru_cache(maxsize=2)  # the program's and the reference kernel's; those of one workload come consecutively
 def _filled(arguments: Arguments) -> list[Any]:
     return on_host(arguments)
 
 
 def blame(session: Any, error: Exception) -> str:
-    """Whether an error is one of the program (``error``), or the session is over (``timeout``, ``lost``)."""
+    """Whether an error comes from the program (``error``) or means that the session is over (``timeout``, ``lost``)."""
     if type(error).__name__ == "RPCSessionTimeoutError":
         return "timeout"
     return "error" if _is_alive(session) else "lost"
@@ -148,7 +148,7 @@ def _is_alive(session: Any) -> bool:
 
 
 def build_reference(target_json: str, folder: str) -> str:
-    """Builds the reference kernel; its library, or its object file where nothing here links for the target."""
+    """Builds the reference kernel; returns its library, or its object file if nothing here links for the target."""
     import tvm
 
     from costhub.collector.build.builder import load_target

@@ -20,20 +20,20 @@ MOST_SESSIONS = 64
 
 @dataclass(frozen=True)
 class BoardSession:
-    """A board that is ours, and the child that speaks to it."""
+    """A board reserved for us, and the child process that talks to it."""
 
     board: str
     identity: str | None
-    """What the board says of itself, as JSON; None from a plain TVM server."""
+    """The board's own identification, as JSON; None for a plain TVM server."""
     child: Child
 
 
 class SessionPool:
-    """Sessions with the boards of one key; as many at once as there are threads that open them.
+    """Sessions with the boards of one key; as many at once as there are threads opening them.
 
     Args:
-        tracker: Who gives the boards.
-        key: What they have registered under.
+        tracker: The tracker that assigns the boards.
+        key: The key that the boards registered under.
         board_wait_s: How long to wait for a free board before giving up.
     """
 
@@ -43,13 +43,13 @@ class SessionPool:
         self._closed = False
 
     def close(self) -> None:
-        """Ends all sessions; a thread that is in one, or waits for one, gets a MeasureError."""
+        """Ends all sessions; a thread using or waiting for one gets a MeasureError."""
         self._closed = True
         self._pool.close()
 
     @contextmanager
     def session(self, timeout_s: float) -> Iterator[BoardSession]:
-        """An open session, which its board ends after `timeout_s`; boards that do not answer are passed over.
+        """Opens a session, which its board ends after `timeout_s`; boards that do not answer are skipped.
 
         Raises:
             MeasureError: No tracker answers, or no board became free in time.
@@ -91,7 +91,7 @@ class SessionPool:
         return lease
 
     def _open(self, child: Child, lease: Lease, timeout_s: float) -> BoardSession | str:
-        """The session; a sentence where the board opens none."""
+        """Opens the session; returns an explanatory sentence if the board does not."""
         try:
             identity = child.call(open_session, lease, timeout_s, timeout_s=CONNECT_TIMEOUT_S)
         except MeasureError:

@@ -1,4 +1,4 @@
-"""Provides Tracker: asks a TVM tracker which boards there are, and for one that is free."""
+"""Provides Tracker: asks a TVM tracker which boards exist, and for a free one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 from costhub.errors import ArgumentError, MeasureError
 from costhub.terminal_text import clean
 
-# The protocol of python/tvm/rpc/tracker.py: a magic number, then JSON behind its length. Spoken here without
+# The protocol of python/tvm/rpc/tracker.py: a magic number, then JSON prefixed with its length. Implemented without
 # TVM, whose import takes seconds and whose client waits forever.
 MAGIC = struct.pack("<i", 0x2F271)
 SUCCESS, REQUEST, SUMMARY = 0, 4, 6
-# A tracker that is there answers at once; a board may take as long as a program runs.
+# A running tracker answers at once; a board may take as long as a program runs.
 ANSWER_TIMEOUT_S = 10.0
 GIVE_UP_EVERY_S = 0.5
 MOST_ANSWER_BYTES = 16 << 20
-"""A board takes some hundred bytes of a summary."""
+"""Each board takes a few hundred bytes of a summary."""
 
 
 def address_of(tracker: str) -> tuple[str, int]:
@@ -54,12 +54,12 @@ class Server:
 
 @dataclass(frozen=True)
 class Lease:
-    """A board that the tracker has given to us until we hang up."""
+    """A board that the tracker has assigned to us until we hang up."""
 
     host: str
     port: int
     match_key: str
-    """What the board expects to hear from whom the tracker sends."""
+    """The token that the board expects from a client sent by the tracker."""
 
     @property
     def board(self) -> str:
@@ -69,7 +69,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Tracker:
-    """A TVM tracker at an address.
+    """A TVM tracker at a given address.
 
     Each question uses its own connection, so any number of threads may ask.
     """
@@ -78,7 +78,7 @@ class Tracker:
     port: int
 
     def servers(self, key: str | None = None) -> list[Server]:
-        """The servers registered now, those under `key` only if it is given, by name.
+        """The servers registered now, sorted by name; only those under `key` if it is given.
 
         Raises:
             MeasureError: No tracker answers there.
@@ -89,29 +89,29 @@ class Tracker:
         return sorted((s for s in servers if key in (None, s.key)), key=lambda s: (s.key, s.name))
 
     def free(self, key: str) -> int:
-        """How many boards under `key` wait for work."""
+        """Returns how many boards under `key` are waiting for work."""
         with self._readable():
             queues = self._ask([SUMMARY])[1]["queue_info"]
             return int(queues.get(key, {"free": 0})["free"])
 
     def take(self, key: str, *, give_up: Callable[[], bool]) -> Lease | None:
-        """A board under `key` that is free, in the tracker's order.
+        """Takes a free board under `key`, in the tracker's order.
 
         Args:
             key: The boards' key.
-            give_up: Asked twice a second; once it is true the answer is None.
+            give_up: Called twice a second; once it returns True, the result is None.
 
         Raises:
             MeasureError: No tracker answers there.
         """
-        # The last number is a priority: all of ours are alike.
+        # The last number is a priority: all of ours have the same.
         with self._readable():
             answer = self._ask([REQUEST, key, "", 1], give_up=give_up)
             return None if answer is None else Lease(*answer[1])
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
-        """Turns what an answer of another form raises in the block into a sentence."""
+        """Turns errors that a malformed answer raises in the block into a readable message."""
         try:
             yield
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -121,7 +121,7 @@ class Tracker:
             ) from error
 
     def _ask(self, question: list[Any], *, give_up: Callable[[], bool] | None = None) -> Any:
-        """The tracker's answer, at once unless it may be given up."""
+        """The tracker's answer, immediately unless `give_up` is given."""
         try:
             with socket.create_connection((self.host, self.port), timeout=ANSWER_TIMEOUT_S) as connection:
                 connection.sendall(MAGIC)

@@ -1,4 +1,4 @@
-"""Provides Builder: build processes that import TVM once and stay, and can be frozen while something is timed.
+"""Provides Builder: build processes that import TVM once, stay alive, and can be frozen while something is timed.
 
 TVM's LocalBuilder starts a new pool for every batch, whose processes spend about 16 s importing before the first
 kernel compiles, with the build's time limit already running. Here each process imports once, and a build's limit
@@ -29,18 +29,18 @@ from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.isolation.pool import ChildPool
 
-# LLVM and TVM never give all memory back; a process is replaced after this many builds.
+# LLVM and TVM never release all their memory; a process is replaced after this many builds.
 BUILDS_PER_PROCESS = 1000
-# Processor time beside a build's: loading TVM with the intrinsics of a GPU takes 16 s of it.
+# Processor time on top of a build's own: loading TVM with the intrinsics of a GPU takes 16 s.
 CPU_ALLOWANCE_S = 60.0
 
 
 @dataclass(frozen=True)
 class BuildSeconds:
-    """Where the seconds of a build went."""
+    """How the time of a build was spent."""
 
     lower: float = 0.0
-    """TVM's passes, from the scheduled module to what LLVM takes."""
+    """TVM's passes, from the scheduled module to the input of LLVM."""
     llvm: float = 0.0
     """LLVM: its passes and the object file."""
     link: float = 0.0
@@ -59,7 +59,7 @@ class BuildResult:
     build_s: float
     error: str | None
     seconds: BuildSeconds = NO_SECONDS
-    """Where `build_s` went."""
+    """How `build_s` was spent."""
 
     def remove(self) -> None:
         """Removes the artifact with its folder."""
@@ -72,9 +72,9 @@ class Builder:
 
     Args:
         target: The TVM target, as JSON.
-        processes: How many build at once; the number of cores by default.
-        timeout_s: Limit of one build; neither start-up nor the time it was frozen counts.
-        limits: What each process may take; by default its share of the memory, and processor time for a few
+        processes: Number of parallel build processes; the number of cores by default.
+        timeout_s: Time limit of one build; neither start-up nor frozen time counts.
+        limits: Resources each process may use; by default its share of the memory, and processor time for a few
             time limits.
 
     Example:
@@ -113,11 +113,11 @@ class Builder:
         self.close()
 
     def launch(self) -> None:
-        """Starts the processes without waiting for them, so that they import side by side."""
+        """Starts the processes without waiting for them, so that they import in parallel."""
         self._pool.launch()
 
     def close(self) -> None:
-        """Ends the processes and removes their files; what is still to build is cancelled."""
+        """Ends the processes and removes their files; pending builds are cancelled."""
         self._pool.close()
         self._scratch.close()
 
@@ -127,7 +127,7 @@ class Builder:
         The caller removes each artifact with its folder.
 
         Raises:
-            MeasureError: A build process cannot be started, or not for this target.
+            MeasureError: A build process cannot be started, or not with this target.
         """
         futures = [self.submit(module) for module in modules]
         try:
@@ -139,18 +139,18 @@ class Builder:
             raise
 
     def submit(self, module: str) -> Future[BuildResult]:
-        """Starts to compile one scheduled module (TVM JSON), after those submitted before it.
+        """Queues one scheduled module (TVM JSON) for compilation, after those submitted earlier.
 
-        The future raises MeasureError where a build process cannot be started, or not for this target.
+        The future raises MeasureError if a build process cannot be started, or not with this target.
         """
         return self._pool.submit(self._build, module)
 
     def frozen(self) -> AbstractContextManager[None]:
-        """Stops the processes where they stand, in the middle of a build, while the block runs."""
+        """Suspends the processes, even in the middle of a build, while the block runs."""
         return self._pool.frozen()
 
     def _build(self, child: Child, module: str) -> BuildResult:
-        # A folder for each: TVM's RemoveBuildArtifact callback deletes the folder an artifact lies in.
+        # A folder for each: TVM's RemoveBuildArtifact callback deletes the folder that contains an artifact.
         folder = os.path.join(self._scratch.path, str(next(self._numbers)))
         os.mkdir(folder)
         built = self._build_in(child, module, os.path.join(folder, "program.so"))
@@ -170,7 +170,7 @@ class Builder:
         return replace(built, error=f"{met} {built.error}") if met else built
 
 
-# What follows runs in the children.
+# The code below runs in the children.
 
 
 def _prepare_builds(target: str, folder: str) -> None:
@@ -179,7 +179,7 @@ def _prepare_builds(target: str, folder: str) -> None:
     Raises:
         MeasureError: TVM does not know the target.
     """
-    # What a linker that is killed leaves behind goes with the folder.
+    # Files left behind by a killed linker are removed with the folder.
     os.environ["TMPDIR"], tempfile.tempdir = folder, None
     try:
         load_target(target)
@@ -211,7 +211,7 @@ def load_target(target: str) -> Any:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and its ended children, which a clock would count while we are frozen."""
+    """CPU seconds of this process and its ended children, as a wall clock would also count frozen time."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -223,7 +223,7 @@ def _compile(module_json: str, target: Any, artifact: str) -> BuildSeconds:
 
     start = cpu_s()
     module = tvm.ir.load_json(module_json)
-    # As TVM's default_build does: the weights are handed over in the layout that the schedule chose.
+    # As TVM's default_build does: the weights are passed in the layout that the schedule chose.
     module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
     if target.kind.name != "llvm":
         tvm.tirx.build(module, target=target).export_library(artifact)
@@ -243,10 +243,10 @@ def _compile(module_json: str, target: Any, artifact: str) -> BuildSeconds:
 
 
 def _link(triple: str | None, unlinked: str, artifact: str) -> None:
-    """Makes a shared library of an object file, and removes the object file.
+    """Links an object file into a shared library, and removes the object file.
 
     TVM's export_library does the same, but its checks cost as much as a small kernel's code generation. Where
-    nothing here links for the target, the object file takes the library's place: a board links it itself.
+    no linker here supports the target, the object file takes the library's place: the board links it.
     """
     if triple is not None and not can_link(triple):
         os.replace(unlinked, artifact)

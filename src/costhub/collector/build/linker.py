@@ -1,4 +1,4 @@
-"""Provides link: makes shared libraries of the object files of programs, here or for another machine."""
+"""Provides link: makes shared libraries from the object files of programs, for this machine or another one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 
 from costhub.errors import MeasureError
 
-# What people and LLVM call the same instruction set.
+# Common names and LLVM's names for the same instruction sets.
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -18,16 +18,16 @@ def link_command(triple: str | None, objects: Sequence[str], library: str) -> li
     """The command that links object files of a TVM program into a shared library.
 
     The linker itself is called, not the C compiler, which takes four times as long for the same result
-    (2.5 ms against 12 ms here): a program of TVM's needs none of C's start-up files. It may need libm, which
+    (2.5 ms against 12 ms here): a TVM program needs none of C's start-up files. It may need libm, which
     every process that loads it has: Python and TVM's own server are linked with it.
 
     Args:
-        triple: The target's ``mtriple``, such as ``aarch64-linux-gnu``; None for this machine's.
+        triple: The target's ``mtriple``, such as ``aarch64-linux-gnu``; None for this machine.
         objects: Paths of the object files.
         library: Path of the library to write.
 
     Raises:
-        MeasureError: Nothing here links for that machine.
+        MeasureError: No linker here supports that machine.
 
     Example:
         >>> link_command(None, ["program.o"], "program.so")
@@ -41,7 +41,7 @@ def link_command(triple: str | None, objects: Sequence[str], library: str) -> li
             "(in Debian for ARM: binutils-aarch64-linux-gnu, or lld), or measure on boards that have a C "
             "compiler and can link the programs themselves."
         )
-    # Exceptions thrown below a program pass through it only where there is an index of its frames.
+    # Exceptions thrown in functions called by a program can pass through it only with an index of its frames.
     return [linker, "-shared", "--eh-frame-hdr", "-o", library, *objects]
 
 
@@ -49,7 +49,7 @@ def link(triple: str | None, objects: Sequence[str], library: str, options: Sequ
     """Links object files as `link_command` says.
 
     Raises:
-        MeasureError: Nothing here links for that machine, or the linker refuses; the error is its last words.
+        MeasureError: No linker here supports that machine, or the linker fails; the error holds the end of its output.
     """
     command = [*link_command(triple, objects, library), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def link(triple: str | None, objects: Sequence[str], library: str, options: Sequ
 
 
 def can_link(triple: str | None) -> bool:
-    """Whether there is a linker for `triple` here; where not, the board must link the object file.
+    """Whether there is a linker for `triple` here; otherwise the board must link the object file.
 
     Example:
         >>> can_link("vax-dec-ultrix")
@@ -75,7 +75,7 @@ def _linker(triple: str | None) -> str | None:
 
 
 def is_this_machine(triple: str) -> bool:
-    """Whether this machine runs what is built for `triple`; its processor may still lack instructions.
+    """Whether this machine runs code built for `triple`; its processor may still lack some instructions.
 
     Example:
         >>> is_this_machine("vax-dec-ultrix")
@@ -90,9 +90,9 @@ def _architecture(name: str) -> str:
 
 
 def _foreign_linkers(triple: str) -> list[str]:
-    """GNU's cross linker by its name in Debian, then LLVM's, which knows every machine that Linux runs on.
+    """GNU's cross linker under its Debian name, then LLVM's, which supports every machine that Linux runs on.
 
-    Debian's names have no vendor, and triples have any: ``aarch64-conda-linux-gnu`` in TVM's wheel for ARM.
+    Debian's names have no vendor, while triples may have any: ``aarch64-conda-linux-gnu`` in TVM's wheel for ARM.
     """
     if "linux" not in triple:
         return [f"{triple}-ld"]

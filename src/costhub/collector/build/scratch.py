@@ -1,4 +1,4 @@
-"""Provides ScratchFolder: a temporary folder that does not outlive its process, even one that was killed."""
+"""Provides ScratchFolder: a temporary folder that does not outlive its process, even if that is killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScratchFolder:
     """A folder in the system's temporary folder; making one first removes those of dead processes.
 
     The owner holds a lock on a file in it, which the operating system releases when the process ends, however
-    it ends. A process number would not do: numbers are reused, and differ between containers.
+    it ends. A process ID would not suffice: IDs are reused, and differ between containers.
 
     Example:
         >>> with ScratchFolder() as folder:
@@ -32,12 +32,12 @@ class ScratchFolder:
 
     def __init__(self) -> None:
         sweep()
-        # Locked before it has its name: under its name it is never seen without a lock.
+        # Locked before it gets its final name, so that it is never seen unlocked under that name.
         folder = Path(tempfile.mkdtemp(prefix=NEW))
         self._lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.path = folder.with_name(PREFIX + folder.name.removeprefix(NEW))
-        """Where files may be written."""
+        """The folder that files may be written to."""
         folder.rename(self.path)
 
     def __enter__(self) -> ScratchFolder:
@@ -49,7 +49,7 @@ class ScratchFolder:
         self.close()
 
     def close(self) -> None:
-        """Removes the folder with all that is in it; harmless the second time."""
+        """Removes the folder and its contents; calling it again does nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -57,11 +57,11 @@ class ScratchFolder:
 
 
 def sweep() -> int:
-    """Removes the scratch folders whose process is dead, and returns how many there were."""
+    """Removes the scratch folders whose process has ended, and returns their number."""
     place = Path(tempfile.gettempdir())
     unlocked = [folder for folder in place.glob(f"{PREFIX}*") if not (folder / LOCK).exists()]
     ended = [folder for folder in place.glob(f"{PREFIX}*") if _abandoned(folder / LOCK)]
-    # A folder under its first name may be locked at any moment: only its age shows that it was abandoned.
+    # A folder under its first name may be locked at any moment: only its age shows whether it was abandoned.
     old = [folder for folder in [*unlocked, *place.glob(f"{NEW}*")] if _old(folder)]
     for folder in ended + old:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Provides arm_facts and is_emulated: what Linux tells of an ARM CPU, by numbers instead of names.
+"""Provides arm_facts and is_emulated: identifies an ARM CPU, which Linux describes by numbers instead of names.
 
 On x86 ``/proc/cpuinfo`` names the CPU. On ARM it has the numbers of the register MIDR_EL1, for each CPU its own: those
 of a big.LITTLE chip differ. archspec names an ARM CPU after its features, which are the same in many: it calls a
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 DEVICE_TREE = Path("/proc/device-tree")
-"""What the firmware of a board says of it; servers have ACPI instead, and containers often hide it."""
+"""How the firmware describes a board; servers have ACPI instead, and containers often hide it."""
 
-# The numbers are those of arch/arm64/include/asm/cputype.h in Linux, the names those of the makers, as LLVM has them.
+# The numbers are those of arch/arm64/include/asm/cputype.h in Linux, the names those of the vendors, as in LLVM.
 VENDORS = {
     **{"0x41": "ARM", "0x42": "Broadcom", "0x43": "Cavium", "0x46": "Fujitsu", "0x48": "HiSilicon", "0x4e": "NVIDIA"},
     **{"0x50": "APM", "0x51": "Qualcomm", "0x61": "Apple", "0x6d": "Microsoft", "0xc0": "Ampere"},
@@ -38,9 +38,9 @@ PARTS = {
 
 
 def arm_facts(facts: Mapping[str, str], device_tree: Path = DEVICE_TREE) -> dict[str, str]:
-    """Vendor, microarchitecture, model name and, where the firmware names it, system on a chip.
+    """Vendor, microarchitecture, model name and, if the firmware names it, system on a chip.
 
-    A CPU that is not in our list is called after its number, so that two different ones never share a name.
+    A CPU that is not in our list is named after its number, so that two different ones never share a name.
 
     Args:
         facts: The lines of ``/proc/cpuinfo`` for one CPU.
@@ -67,12 +67,12 @@ def arm_facts(facts: Mapping[str, str], device_tree: Path = DEVICE_TREE) -> dict
 
 
 def is_emulated(machine: str, facts: Mapping[str, str]) -> bool:
-    """Whether an ARM CPU is imitated by an emulator on another one, such as QEMU under a container of another platform.
+    """Whether an ARM CPU is emulated on another one, such as by QEMU in a container for another platform.
 
-    Older ones show the ``/proc/cpuinfo`` of the machine that they run on, newer ones a CPU without a maker.
+    Older emulators show the ``/proc/cpuinfo`` of the host machine, newer ones a CPU without a vendor.
 
     Args:
-        machine: The instruction set, as ``platform.machine()`` says.
+        machine: The instruction set, as ``platform.machine()`` returns it.
         facts: The lines of ``/proc/cpuinfo`` for one CPU.
 
     Example:
@@ -85,7 +85,7 @@ def is_emulated(machine: str, facts: Mapping[str, str]) -> bool:
 
 
 def _texts(file: Path) -> Sequence[str]:
-    """The strings of a property of the device tree, each of which ends with a zero."""
+    """The strings of a device tree property, each of which ends with a zero byte."""
     try:
         return [text for text in file.read_bytes().decode(errors="replace").split("\0") if text]
     except OSError:

@@ -1,4 +1,4 @@
-"""Provides usable_cpus, core_count and governor: which CPUs may compute, and who sets their clock."""
+"""Provides usable_cpus, core_count and governor: which CPUs may be used, and what controls their clock."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def usable_cpus() -> list[int]:
 
 
 def physical_cpus(root: Path = CPUS) -> list[int]:
-    """One usable CPU of each core that TVM computes on: a kernel gains little from a second hardware thread."""
+    """One usable CPU per core that TVM uses: a kernel gains little from a second hardware thread."""
     first_of = {_siblings(cpu, root): cpu for cpu in reversed(fast_cpus(usable_cpus(), root))}
     return sorted(first_of.values())
 
 
 def fast_cpus(cpus: Sequence[int], root: Path = CPUS) -> list[int]:
-    """Those of the CPUs that TVM computes on.
+    """The subset of the CPUs that TVM computes on.
 
-    Where the CPUs have two maximum clocks, as on big.LITTLE chips, TVM computes on the faster ones alone, however many
-    threads it may use; a target for all of them would divide the work by too many. With three clocks it takes them all.
+    If the CPUs have two different maximum clocks, as on big.LITTLE chips, TVM uses only the faster ones, however many
+    threads it may use; a target for all of them would divide the work by too many. With three it uses all.
 
     Args:
         cpus: Numbers of CPUs.
-        root: Where Linux describes them.
+        root: The folder where Linux describes them.
     """
     clocks = {cpu: _highest_clock(cpu, root) for cpu in cpus}
     if len(set(clocks.values())) != 2:  # as in TVM's src/runtime/threading_backend.cc
@@ -42,16 +42,16 @@ def fast_cpus(cpus: Sequence[int], root: Path = CPUS) -> list[int]:
 
 
 def core_count() -> int:
-    """How many cores this process may use: a container or `taskset` may leave it fewer than there are."""
+    """Number of cores that this process may use: a container or `taskset` may limit it."""
     usable = len(physical_cpus())
-    # Where the system does not tell siblings apart, as on macOS, psutil does.
+    # Where the system does not list thread siblings, as on macOS, psutil knows the cores.
     return min(usable, psutil.cpu_count(logical=False) or usable)
 
 
 def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:
-    """The CPUs for that many threads: a core for each as far as there are cores, and the last ones first.
+    """Picks CPUs for `threads` threads: a core for each while there are enough, the last ones first.
 
-    The first CPU answers most of the interrupts, so one thread measures with less noise on the last.
+    The first CPU handles most interrupts, so a single thread measures with less noise on the last one.
     """
     cores = physical_cpus(root)
     others = [cpu for cpu in usable_cpus() if cpu not in cores]
@@ -59,22 +59,22 @@ def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:
 
 
 def tvm_threads(threads: int | None = None) -> dict[str, str]:
-    """The environment of a process in which TVM is to use that many threads, by default one per core.
+    """The environment for a process in which TVM should use `threads` threads, by default one per core.
 
-    Left to itself TVM uses half of the CPUs that it sees.
+    By default TVM uses half of the CPUs that it sees.
     """
     return {"TVM_NUM_THREADS": str(threads or core_count())}
 
 
 def use_cpus(cpus: Iterable[int]) -> None:
-    """Binds this process to CPUs, before TVM is loaded: its threads inherit them, and NumPy's are moved as well."""
+    """Binds this process to CPUs before TVM is loaded: its threads inherit them, and NumPy's threads are moved too."""
     if os.path.exists("/proc/self/task"):
         for thread in os.listdir("/proc/self/task"):
             os.sched_setaffinity(int(thread), cpus)
 
 
 def cpu_list(cpus: Iterable[int]) -> str:
-    """CPU numbers the way Linux writes them.
+    """Formats CPU numbers the way Linux does.
 
     Example:
         >>> cpu_list([0, 1, 2, 3, 7])
@@ -87,16 +87,16 @@ def cpu_list(cpus: Iterable[int]) -> str:
 
 
 def governor(root: Path = CPUS) -> str | None:
-    """What sets the clock, such as ``performance`` or ``schedutil``; several are joined by ``+``.
+    """The clock governor, such as ``performance`` or ``schedutil``; several are joined by ``+``.
 
-    None where the operating system does not say, as in most virtual machines.
+    None if the operating system does not report one, as in most virtual machines.
     """
     files = sorted(root.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     return "+".join(sorted({file.read_text().strip() for file in files})) or None
 
 
 def _highest_clock(cpu: int, root: Path) -> int:
-    """In kHz; 0 where the system does not say, as in most virtual machines."""
+    """The highest clock in kHz; 0 if the system does not report it, as in most virtual machines."""
     file = root / f"cpu{cpu}/cpufreq/cpuinfo_max_freq"
     try:
         return int(file.read_text())

@@ -1,4 +1,4 @@
-"""Provides identify: what this machine is, from archspec, the operating system and CUDA."""
+"""Provides identify: identifies this machine, from archspec, the operating system and CUDA."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ CPU_INFO = Path("/proc/cpuinfo")
 CPU_ROOT = Path("/sys/devices/system/cpu")
 
 GPU_NODES = ("nvidia[0-9]*", "nvidiactl", "nvhost*", "nvmap", "dxg")
-"""What Linux has in /dev where NVIDIA's driver runs: on servers, on boards (Tegra), under Windows."""
+"""Entries of /dev that exist where NVIDIA's driver runs: on servers, on boards (Tegra), under Windows."""
 
-# archspec compares instruction sets; under a hypervisor that masks one it falls back to an older CPU (a Zen 3 without
-# protection keys is its zen2) or to a generic level. The family number of the CPU's own identification cannot be
+# archspec compares instruction sets; under a hypervisor that masks some it falls back to an older CPU (a Zen 3 without
+# protection keys becomes zen2) or to a generic level. The family number of the CPU's own identification cannot be
 # masked away (AMD, "Revision Guide" of each family). Zen and Zen 2 share a family, which archspec tells apart.
 AMD_FAMILIES = {25: "zen3", 26: "zen5"}
 ZEN_OR_ZEN2 = 23
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
 ARM_OF_INTEREST = "asimd asimdhp asimddp i8mm bf16 sve sve2".split()
-# LLVM's names of those that Linux calls differently.
+# LLVM's names for features that Linux names differently.
 LINUX_NAMES = {
     **{"sse4.2": "sse4_2", "avx512vnni": "avx512_vnni", "avxvnni": "avx_vnni", "avx512bf16": "avx512_bf16"},
     **{"amx-tile": "amx_tile", "neon": "asimd", "fullfp16": "asimdhp", "dotprod": "asimddp"},
@@ -46,15 +46,15 @@ CPU_SENSORS = re.compile(r"coretemp|k10temp|zenpower|(cpu\w*|soc|(big|little)cor
 
 
 def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
-    """The row of a device of this machine in the devices table, without the probed columns.
+    """Describes a device of this machine as a row of the devices table, without the probed columns.
 
     Args:
-        kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
-        isa: Limits the CPU to an instruction set, a key of `ISA_LEVELS`, which makes it a separate device.
-        threads: Limits the CPU to so many cores, which makes it a separate device too.
+        kind: TVM's name for the kind of device, ``cpu`` or ``cuda``.
+        isa: Limits the CPU to an instruction set (a key of `ISA_LEVELS`), which makes it a separate device.
+        threads: Limits the CPU to this many cores, which also makes it a separate device.
 
     Raises:
-        DeviceError: This machine has no such device, or not that instruction set or that many cores.
+        DeviceError: This machine has no such device, or lacks that instruction set or that many cores.
 
     Example:
         >>> identify()["kind"], identify(isa="sse4.2", threads=1)["simd_bits"]
@@ -81,11 +81,11 @@ def _limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, An
 
 
 def _whole_cpu() -> dict[str, Any]:
-    # On a big.LITTLE chip the last of the cores that compute is a big one, and CPU 0 is not.
+    # On a big.LITTLE chip the last of the cores used is a big one, and CPU 0 is not.
     cpu = physical_cpus()[-1]
     facts, machine, cores = _cpuinfo(cpu), platform.machine(), core_count()
     if is_emulated(machine, facts):
-        # Vectors of 128 bits are part of ARM's base; all else that the system shows is of the machine below.
+        # Vectors of 128 bits are part of ARM's base; everything else that the system shows belongs to the host.
         name = f"{machine} in an emulator"
         named = {"vendor": EMULATOR, "microarchitecture": machine, "model_name": name, "soc": ""}
         flags, caches = {"asimd"}, dict.fromkeys(CACHES)
@@ -117,7 +117,7 @@ def _x86_facts(facts: dict[str, str], flags: set[str]) -> dict[str, str]:
 
 
 def kernel_version(system: str, release: str) -> str:
-    """The operating system's kernel, by the numbers of its release; whatever follows them may mark one machine.
+    """The operating system's kernel version, numbers only; any suffix could identify a single machine.
 
     Example:
         >>> kernel_version("Linux", "6.18.44-fc-v669"), kernel_version("Linux", "custom")
@@ -128,8 +128,8 @@ def kernel_version(system: str, release: str) -> str:
 
 
 def clock_mhz() -> float | None:
-    """The clock the operating system reports now, in MHz; None where it reports none."""
-    frequency: Any = psutil.cpu_freq()  # None on some machines, which psutil's stubs do not say
+    """The current clock as reported by the operating system, in MHz; None if it reports none."""
+    frequency: Any = psutil.cpu_freq()  # None on some machines, which psutil's stubs do not mention
     return float(frequency.current) if frequency and frequency.current else None
 
 
@@ -141,7 +141,7 @@ def temperature_c() -> float | None:
 
 
 def _cpuinfo(cpu: int) -> dict[str, str]:
-    """What Linux says of one CPU, or of the first that it describes; and of the board, in a block without a number."""
+    """Linux's description of one CPU, or the first one listed, and of the board, in a block without a number."""
     if not CPU_INFO.exists():
         return {}
     texts = CPU_INFO.read_text(errors="replace").split("\n\n")
@@ -173,19 +173,19 @@ def _vendor(facts: dict[str, str]) -> str:
 
 
 def _device_id(vendor: str, model_name: str, uarch: str, cores: int, soc: str = "") -> str:
-    """E.g. ``amd-epyc-zen5-2c``: vendor, product line, microarchitecture, cores; without what repeats."""
+    """E.g. ``amd-epyc-zen5-2c``: vendor, product line, microarchitecture, cores; without repetitions."""
     words = [vendor, soc, *re.findall(r"EPYC|Ryzen|Xeon|Core|Atom", model_name), uarch, f"{cores}c"]
     slug = "-".join(dict.fromkeys(re.sub(r"[^a-z0-9]+", "-", w.casefold()).strip("-") for w in words if w))
     return slug.strip("-")
 
 
 def _caches(cpu: int) -> dict[str, int | None]:
-    """Bytes of each level as one core sees it: its own L1 data and L2, the L3 it shares."""
+    """Cache sizes in bytes as seen by one core: its own L1 data and L2 caches, and the shared L3."""
     sizes: dict[str, int | None] = dict.fromkeys(CACHES)
     for index in sorted(CPU_ROOT.glob(f"cpu{cpu}/cache/index*")):
         files = [index / name for name in ("level", "type", "size")]
         if not all(file.is_file() for file in files):
-            continue  # Linux leaves out what the firmware does not report, as on some boards.
+            continue  # Linux omits values that the firmware does not report, as on some boards.
         level, kind, size = (file.read_text().strip() for file in files)
         key = CACHES_OF_LINUX.get((level, kind))
         if key and size[:1].isdecimal():
@@ -196,12 +196,12 @@ def _caches(cpu: int) -> dict[str, int | None]:
 
 @dataclass(frozen=True)
 class IsaLevel:
-    """What code for an instruction set may use."""
+    """The features that code for an instruction set may use."""
 
     mcpu: str
-    """LLVM's name of a CPU that has this and no more."""
+    """LLVM's name for a CPU with exactly these features."""
     flag: str
-    """The feature, as the operating system calls it, that a CPU needs for it."""
+    """The feature that a CPU needs for it, as named by the operating system."""
     features: tuple[str, ...]
     simd_bits: int
 
@@ -210,7 +210,7 @@ _SSE = ("sse4_2",)
 _AVX2 = (*_SSE, "avx", "avx2", "fma")
 _AVX512 = (*_AVX2, "avx512f", "avx512vl")
 
-# The levels of the x86-64 psABI, by the names that people know: what compilers and distributions build for.
+# The levels of the x86-64 psABI, by their familiar names: these are what compilers and distributions build for.
 ISA_LEVELS = {
     "sse4.2": IsaLevel("x86-64-v2", "sse4_2", _SSE, 128),
     "avx2": IsaLevel("x86-64-v3", "avx2", _AVX2, 256),
@@ -219,7 +219,7 @@ ISA_LEVELS = {
 
 
 def isa_level(name: str) -> IsaLevel:
-    """The level called `name`.
+    """Returns the level called `name`.
 
     Raises:
         UnknownNameError: No level has that name.
@@ -236,13 +236,13 @@ def isa_level(name: str) -> IsaLevel:
 
 
 def cuda_facts() -> dict[str, Any]:
-    """What TVM's CUDA runtime reports of the first GPU.
+    """What TVM's CUDA runtime reports about the first GPU.
 
     Raises:
         DeviceError: TVM sees no GPU.
     """
     if not any(list(Path("/dev").glob(pattern)) for pattern in GPU_NODES):
-        # TVM, which takes seconds to load, would find no GPU either.
+        # TVM, which takes seconds to load, would not find a GPU either.
         raise DeviceError("This machine has no NVIDIA GPU, or its driver is not loaded; --device auto is its CPU.")
     import tvm
 
@@ -260,7 +260,7 @@ def cuda_facts() -> dict[str, Any]:
 
 
 def cuda_row(facts: dict[str, Any]) -> dict[str, Any]:
-    """The row of the devices table for what `cuda_facts` returned.
+    """Makes the row of the devices table from the result of `cuda_facts`.
 
     Example:
         >>> facts = {"name": "NVIDIA H200", "compute_version": "9.0", "multiprocessors": 132,

@@ -14,15 +14,15 @@ from costhub.names import close_names
 
 
 def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
-    """The target of this machine as TVM's dictionary, with the core count that TVM's CPU rules require.
+    """The target of this machine as a dictionary for TVM, with the core count that TVM's CPU rules require.
 
     Args:
-        kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
+        kind: TVM's name for the kind of device, ``cpu`` or ``cuda``.
         isa: Limits the CPU to an instruction set, a key of `ISA_LEVELS`.
-        threads: Limits the CPU to so many cores.
+        threads: Limits the CPU to this many cores.
 
     Raises:
-        DeviceError: TVM sees no device of that kind here.
+        DeviceError: TVM finds no device of that kind here.
     """
     import tvm
 
@@ -47,21 +47,21 @@ class LocalDevice:
     target: dict[str, Any]
     """Its TVM target."""
     isa: str | None
-    """The instruction set it is limited to; None where it may use all."""
+    """The instruction set it is limited to; None if it may use all of them."""
 
     @property
     def device_id(self) -> str:
-        """Its name."""
+        """Its device id."""
         return str(self.row["device_id"])
 
     @property
     def threads(self) -> int | None:
-        """How many threads a program may use there; None on a GPU."""
+        """Number of threads that a program may use on it; None for a GPU."""
         return int(self.row["cores"]) if self.row["kind"] == "cpu" else None
 
 
 def find_local(names: Sequence[str]) -> list[LocalDevice]:
-    """The devices called `names`, which must be of this machine and run the same compiled programs.
+    """Finds the devices called `names`; all must belong to this machine and run the same compiled programs.
 
     Args:
         names: Device ids, such as ``amd-epyc-zen5-1c-avx2``, or ``auto`` for the whole CPU.
@@ -83,12 +83,12 @@ def find_local(names: Sequence[str]) -> list[LocalDevice]:
 
 
 def find_by_target(target: Mapping[str, Any]) -> LocalDevice | None:
-    """The device of this machine's CPU that programs for a target are for; None if no device has that target.
+    """Finds the device of this machine's CPU that matches a target; None if no device has that target.
 
-    A device is its instructions and its number of threads, so only ``mcpu``, ``mattr`` and ``num-cores`` count.
+    A device is defined by its instructions and number of threads, so only ``mcpu``, ``mattr`` and ``num-cores`` count.
 
     Args:
-        target: TVM's dictionary, with ``num-cores``. The device keeps it.
+        target: A dictionary for TVM, with ``num-cores``. The device keeps it.
 
     Example:
         >>> found = find_by_target(local_target())
@@ -103,7 +103,7 @@ def find_by_target(target: Mapping[str, Any]) -> LocalDevice | None:
 
 
 def _plain(value: Any) -> Any:
-    """A field of a target; TVM leaves out what is empty."""
+    """A field of a target as a plain value; TVM omits empty fields."""
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value or None
 
 
@@ -116,10 +116,10 @@ def local_names() -> dict[str, tuple[str | None, int]]:
 
 
 def local_limits(row: Mapping[str, Any]) -> tuple[str, str | None, int | None]:
-    """What `costhub probe` takes for a device of this machine: kind, instruction set, threads; None for all.
+    """The arguments of `costhub probe` for a device of this machine: kind, instruction set, threads; None for all.
 
     Args:
-        row: Its row of the devices table.
+        row: Its row in the devices table.
     """
     isa, threads = local_names().get(str(row["device_id"]), (None, None))
     whole = row["kind"] != "cpu" or threads == core_count()
@@ -127,7 +127,7 @@ def local_limits(row: Mapping[str, Any]) -> tuple[str, str | None, int | None]:
 
 
 def local_kind(name: str) -> str | None:
-    """The kind of the device called `name`, found without TVM; None if this machine has no device of that name.
+    """The kind of the device called `name`, determined without TVM; None if this machine has no device of that name.
 
     Example:
         >>> local_kind("auto"), local_kind("cuda"), local_kind("toaster")
