@@ -1,4 +1,4 @@
-"""Provides CollectionSession: measured programs as rows of the measurements table."""
+"""Provides CollectionSession: turns measured programs into rows of the measurements table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costhub.versions import costhub_version, installed_versions
 
 @dataclass(frozen=True)
 class Rights:
-    """Whose rows they are, and what others may do with them."""
+    """The contributor of rows, and their licence."""
 
     contributor: str = "anonymous"
     licence: str = "CC-BY-4.0"
@@ -25,7 +25,7 @@ class Rights:
 
 @dataclass(frozen=True)
 class CollectionSession:
-    """What all rows of one device share in a collection."""
+    """The values that all rows of one device in a collection share."""
 
     device: MeasuredDevice
     target: dict[str, Any]
@@ -36,7 +36,7 @@ class CollectionSession:
     """Shared by everything that one measurer measures."""
 
     def row(self, workload_id: str, program: Program, result: MeasureResult) -> dict[str, Any]:
-        """One row of the measurements table: a program of a workload, and its measurement."""
+        """Makes one row of the measurements table: a program of a workload, and its measurement."""
         now = datetime.datetime.now(datetime.timezone.utc)
         run, machine = result.run, result.machine
         return {

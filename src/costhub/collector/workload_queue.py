@@ -1,4 +1,4 @@
-"""Provides make_queue: the workloads of a collection, with what a folder already holds of each counted in."""
+"""Provides make_queue: the workloads of a collection, counting what a folder already holds of each."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PARENTS = 8
 
 
 class WorkloadSpec(Protocol):
-    """A workload as the collector takes it: of a suite or of a network."""
+    """A workload as the collector takes it, from a suite or a network."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its readable name."""
 
     @property
     def family(self) -> str:
@@ -33,7 +33,7 @@ class WorkloadSpec(Protocol):
 
     @property
     def networks(self) -> tuple[tuple[str, float], ...]:
-        """The networks it occurs in, and how often in each."""
+        """The networks that it occurs in, and how often in each."""
 
     def module(self) -> Any:
         """The workload as a ``tvm.IRModule``."""
@@ -47,22 +47,22 @@ class QueuedWorkload:
     workload_id: str
     make_sampler: Callable[[], ProgramSampler]
     attempts: int
-    """Programs proposed so far, those that the folder held included."""
+    """Programs proposed so far, including those already in the folder."""
     good: list[tuple[float, str]]
     """(latency in seconds, trace) of its good measurements on the first device."""
     exhausted: bool = False
     problem: str | None = None
     """Why TVM, or the user's design space, cannot schedule the workload."""
     reference: BuiltReference | None = None
-    """What outputs are compared with; None until it is built, or where they are not compared."""
+    """The reference that outputs are compared with; None until it is built, or if they are not compared."""
 
     @cached_property
     def sampler(self) -> ProgramSampler:
-        """The design space, built when it is first needed: a hundred of them take a minute."""
+        """The design space, built on first use: a hundred of them take a minute."""
         return self.make_sampler()
 
     def propose(self, count: int, *, shares: Shares, scorer: Scorer | None) -> list[Program]:
-        """The next programs; none when the design space is exhausted or cannot be built (`problem`)."""
+        """The next programs; none if the design space is exhausted or cannot be built (`problem`)."""
         parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
         try:
             programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
@@ -73,7 +73,7 @@ class QueuedWorkload:
         return programs
 
     def note(self, program: Program, result: MeasureResult) -> None:
-        """Keeps what the next proposals need."""
+        """Records what the next proposals need."""
         if result.run_s:
             self.good.append((statistics.median(result.run_s), program.trace))
 
@@ -93,14 +93,14 @@ def make_queue(
     space: str,
     seed: int,
 ) -> list[QueuedWorkload]:
-    """Each workload once, with what `folder` already holds of it counted in.
+    """Queues each workload once, counting what `folder` already holds of it.
 
     Args:
-        workloads: What to measure.
-        folder: What is already measured.
-        device_id: The device that leads.
+        workloads: The workloads to measure.
+        folder: The folder with the existing measurements.
+        device_id: The first device.
         target: The TVM target.
-        open_sampler: What `open_samplers` yields for `space`.
+        open_sampler: The factory that `open_samplers` yields for `space`.
         space: Name of the design space.
         seed: Seeds all draws.
 
@@ -122,7 +122,7 @@ def make_queue(
             continue
         rows[row["workload_id"]] = row
         before = held.get(row["workload_id"], [])
-        # The seed moves on with what is there, or a resumed run would draw the same programs again.
+        # The seed advances with the existing programs, or a resumed run would draw the same programs again.
         make_sampler = partial(
             open_sampler,
             mod,
@@ -130,7 +130,7 @@ def make_queue(
             seed=seed + 1000 * position + len(before),
             seen=frozenset(r["program_id"] for r in before),
         )
-        # Programs of another design space cannot be parents: their mutations would belong to that space, too.
+        # Programs of another design space cannot be parents: their mutations would belong to that space as well.
         good = [
             (statistics.median(r["run_s"]), r["trace"])
             for r in before
@@ -144,13 +144,13 @@ def make_queue(
 
 
 def next_workload(queue: Sequence[QueuedWorkload], trials: int) -> QueuedWorkload | None:
-    """The workload with the fewest programs; None when all have their trials or are exhausted."""
+    """The workload with the fewest programs; None if all have reached their trials or are exhausted."""
     unfinished = [each for each in queue if each.attempts < trials and not each.exhausted]
     return min(unfinished, key=lambda each: each.attempts, default=None)
 
 
 def _joined(networks: Sequence[dict[str, Any]] | None, others: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """The networks of both, each once; of one that is in both, as `others` has it."""
+    """The networks of both, each once; `others` wins for one that is in both."""
     return list({each["name"]: each for each in (*(networks or ()), *(others or ()))}.values())
 
 

@@ -1,1 +1,1 @@
-"""Measures what a device can do at best, with kernels that TVM compiles for the device's own target."""
+"""Measures the peak performance of a device, with kernels that TVM compiles for the device's own target."""

@@ -1,7 +1,7 @@
 """Provides read_gbs, ladder_sizes and level_gbs: bandwidth over arrays of growing size, and of each cache.
 
-What counts is bytes read: every element of the array once per pass, each worker its own part, summed up in registers.
-Nothing is written, so no traffic is hidden: STREAM's triad counts 3 bytes where a cache that fetches what it is about
+Bytes read are counted: each pass reads every element once, each worker its own part, and sums it up in registers.
+Nothing is written, so no traffic is hidden: STREAM's triad counts 3 bytes where a cache that fetches lines it is about
 to overwrite moves 4.
 """
 
@@ -20,20 +20,20 @@ from costhub.collector.probe.peak import find_arithmetic
 FLOAT_BYTES = 4
 SMALLEST_BYTES = 8 << 10
 MIN_PER_CORE = {"cpu": 4 << 10, "cuda": 64 << 10}
-"""What a core reads at least: less than its first cache, no less than its threads read at once."""
+"""The least that a core reads: less than its first cache, but no less than its threads read at once."""
 DRAM_BYTES = 256 << 20
 MAX_BYTES = 4 << 30
 CUDA_LANES, CUDA_CHAINS = 4, 4
 # A level's figure comes from arrays well inside it and well outside the level before.
 INSIDE, OUTSIDE = 0.75, 2.0
-# Memory: a cache that keeps a part of a larger array from pass to pass serves less than a quarter of it.
+# Memory: if a cache keeps part of a larger array from pass to pass, it serves less than a quarter of it.
 BEYOND = 4.0
 
 
 def ladder_sizes(device: Mapping[str, Any], cores: int) -> list[int]:
-    """Bytes of the arrays, doubling from 8 KiB up to 256 MiB or eight times the last cache.
+    """Array sizes in bytes, doubling from 8 KiB up to 256 MiB or eight times the last cache.
 
-    Never less than 4 KiB a core (64 KiB on a GPU), never more than a quarter of the memory, nor than 4 GiB.
+    At least 4 KiB per core (64 KiB on a GPU), at most a quarter of the memory and at most 4 GiB.
 
     Example:
         >>> ladder_sizes({"l3_bytes": 4 << 20}, 2)[0], ladder_sizes({"l3_bytes": 4 << 20}, 2)[-1] >> 20
@@ -55,7 +55,7 @@ def level_gbs(ladder: Sequence[Mapping[str, Any]], device: Mapping[str, Any], co
 
     Each core of a CPU has two private levels and a share of the third; a core of a GPU has one
     private level and a share of the second.
-    A level whose size the device's row does not know, or that no rung lies in, is None.
+    A level is None if the device's row does not give its size, or if no rung fits it.
 
     Example:
         >>> rungs = [{"bytes": b << 10, "gbs": g} for b, g in ((16, 400.0), (256, 200.0), (1 << 20, 30.0))]
@@ -78,7 +78,7 @@ def _best(ladder: Sequence[Mapping[str, Any]], above: float, upto: float) -> flo
 
 
 def read_gbs(bench: ProbeDevice, size: int, *, largest: int, budget_s: float) -> tuple[int, float]:
-    """Reads an array of about `size` bytes again and again.
+    """Reads an array of about `size` bytes repeatedly.
 
     Args:
         bench: The device.
@@ -87,7 +87,7 @@ def read_gbs(bench: ProbeDevice, size: int, *, largest: int, budget_s: float) ->
         budget_s: When to stop.
 
     Returns:
-        Bytes of the array as it was, a multiple of what the workers read at once; 10^9 bytes per second.
+        Actual size of the array in bytes, a multiple of what the workers read at once; 10^9 bytes per second.
     """
     reader = _reader(bench, largest)
     blocks = max(1, size // (bench.workers * reader.block * FLOAT_BYTES))
@@ -103,7 +103,7 @@ def read_gbs(bench: ProbeDevice, size: int, *, largest: int, budget_s: float) ->
 class _Reader:
     kernel: ProbeKernel
     block: int
-    """Numbers that a worker reads at once."""
+    """Number of elements that a worker reads at once."""
     array: Any
     out: Any
 
@@ -118,7 +118,7 @@ def _reader(bench: ProbeDevice, largest: int) -> _Reader:
         # Additions take fewer cycles than multiply-adds; a power of two divides the sizes of the ladder.
         arithmetic = find_arithmetic(bench.target, "float32")
         lanes, chains = arithmetic.lanes, 16 if arithmetic.chains > 12 else 8
-    # Every worker reads at least one block, whatever the size that was asked for.
+    # Every worker reads at least one block, whatever size was requested.
     block = chains * lanes * bench.threads
     numbers = max(largest // FLOAT_BYTES, bench.workers * block)
     return _Reader(

@@ -18,7 +18,7 @@ _MADD = {
     256: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
     512: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
 }
-# Two numbers in 32 bits, 1.5 twice and a factor too small to change it twice; TVM takes pairs apart on a GPU.
+# Two numbers in 32 bits, 1.5 twice, and twice a factor too small to change it; TVM splits up pairs on a GPU.
 _PAIRS = {"float16": ("f16x2", 0x3E003E00, 0x08000800), "bfloat16": ("bf16x2", 0x3FC03FC0, 0x30803080)}
 
 Update = Callable[[Any, Any, Any], Any]
@@ -39,9 +39,9 @@ class Arithmetic:
     """Multiplications and additions in one update of one lane."""
     update: Update
     start: Any
-    """What accumulators hold."""
+    """Initial value of the accumulators."""
     factor: Any
-    """What they are multiplied by."""
+    """The factor they are multiplied by."""
     instruction: str
     """Regular expression that the assembly has to match once per chain."""
     llvm: str = ""
@@ -49,7 +49,7 @@ class Arithmetic:
 
 
 def fused(dtype: str, width: int, chains: int, instruction: str) -> Arithmetic:
-    """Fused multiply-add in registers of `width` bits, which LLVM makes of a product and a sum.
+    """Fused multiply-add in registers of `width` bits, which LLVM forms from a product and a sum.
 
     Example:
         >>> fused("float32", 512, 24, "vfmadd").lanes
@@ -72,7 +72,7 @@ def _floats(dtype: str, width: int, chains: int, instruction: str, update: Updat
 
 
 def dot8(intrinsic: str, width: int, chains: int, instruction: str) -> Arithmetic:
-    """Four products of bytes added to each int32."""
+    """Adds four products of bytes to each int32."""
     lanes = width // 32
 
     def update(x: Any, near: Any, b: Any) -> Any:
@@ -97,7 +97,7 @@ def madd8(width: int, chains: int, instruction: str) -> Arithmetic:
 
 
 def bfloat16_dot(intrinsic: str, width: int, instruction: str) -> Arithmetic:
-    """Two products of bfloat16 added to each float32, in LLVM IR: TVM turns bfloat16 into float32."""
+    """Adds two products of bfloat16 to each float32, in LLVM IR: TVM turns bfloat16 into float32."""
     lanes = width // 32
     vector, pairs = f"<{lanes} x float>", f"<{2 * lanes} x bfloat>"
     llvm = f"""
@@ -120,7 +120,7 @@ define internal {vector} @costhub_dot({vector} %x, {vector} %near, {vector} %b) 
 
 
 def dp4a(chains: int) -> Arithmetic:
-    """Four products of bytes added to each int32, on a GPU."""
+    """Adds four products of bytes to each int32, on a GPU."""
 
     def update(x: Any, near: Any, b: Any) -> Any:
         from tvm.tirx.script.builder import ir as T

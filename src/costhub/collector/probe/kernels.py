@@ -21,7 +21,7 @@ CUDA_THREADS = 256
 # 1,024 threads on each multiprocessor fit with 64 registers each, whatever the kernel: no block has to wait.
 CUDA_BLOCKS_PER_CORE = 4
 
-# Long against the start of a call (some us), short against what the operating system puts in between.
+# Long compared with the start of a call (a few us), short compared with interruptions by the operating system.
 CALL_S = 0.005
 MIN_CALLS = 3
 PATIENCE = 30
@@ -34,23 +34,23 @@ MIN_REPEATS = 5
 
 @dataclass(frozen=True)
 class ProbeDevice:
-    """The device under the probe, inside the child process."""
+    """The device being probed, inside the child process."""
 
     target: str
     """The TVM target, as JSON."""
     device_kind: str
-    """TVM's device name, ``cpu`` or ``cuda``."""
+    """TVM's name for the device, ``cpu`` or ``cuda``."""
     workers: int
     """Threads of a CPU; blocks of a GPU."""
 
     @property
     def made_target(self) -> Any:
-        """The target as TVM's object."""
+        """The target as a ``tvm.target.Target``."""
         return target_of(self.target)
 
     @property
     def device(self) -> Any:
-        """TVM's device."""
+        """The TVM device."""
         import tvm
 
         return tvm.device(self.device_kind, 0)
@@ -62,7 +62,7 @@ class ProbeDevice:
 
     @property
     def threads(self) -> int:
-        """Threads inside one worker, which run in step."""
+        """Threads inside one worker, which run in lockstep."""
         return CUDA_THREADS if self.is_gpu else 1
 
 
@@ -74,7 +74,7 @@ class ProbeKernel:
     device: Any
 
     def seconds(self, arguments: Sequence[Any]) -> float:
-        """Wall time of one call."""
+        """Wall-clock time of one call."""
         function = self.module["main"]
         start = time.perf_counter()
         function(*arguments)
@@ -84,7 +84,7 @@ class ProbeKernel:
 
 @cache
 def target_of(target: str) -> Any:
-    """A target given as JSON as TVM's object; without the tensor intrinsics, which nothing here names."""
+    """Parses a target given as JSON; without the tensor intrinsics, which nothing here uses."""
     import tvm
 
     return tvm.target.Target(json.loads(target))
@@ -98,7 +98,7 @@ def compile_for(function: Any, bench: ProbeDevice) -> ProbeKernel:
 
 
 def assembly_of(function: Any, target: str) -> str:
-    """The assembly that LLVM makes of a TIR function, for whatever CPU the target names.
+    """The assembly that LLVM generates for a TIR function, for whatever CPU the target names.
 
     Example:
         >>> from costhub.collector.probe.kernels import clock_function
@@ -121,7 +121,7 @@ def assembly_of(function: Any, target: str) -> str:
 def each_worker(workers: Any, threads: int) -> Iterator[tuple[Any, Any]]:
     """A loop over all workers while a TIR function is built: (worker, thread inside the worker).
 
-    One thread means a parallel loop of a CPU; more are bound to the blocks and threads of a GPU.
+    One thread means a parallel loop on a CPU; several are bound to the blocks and threads of a GPU.
     """
     from tvm.tirx.script.builder import ir as T
 
@@ -138,7 +138,7 @@ def each_worker(workers: Any, threads: int) -> Iterator[tuple[Any, Any]]:
 
 @cache
 def architecture_of(target: str) -> str:
-    """What a target compiles for, such as ``x86_64`` or ``aarch64``.
+    """The architecture that a target compiles for, such as ``x86_64`` or ``aarch64``.
 
     Example:
         >>> architecture_of('{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}')
@@ -154,8 +154,8 @@ def highest_rate(run: Callable[[int], float], *, budget_s: float) -> float:
     """Rounds per second of the fastest call.
 
     Args:
-        run: Does so many rounds and returns the seconds they took.
-        budget_s: No further call starts after so long; at least three are made.
+        run: Runs the given number of rounds and returns the seconds they took.
+        budget_s: No further call starts after this time; at least three are made.
 
     Returns:
         The best rate, once 30 calls in a row have not raised it by 0.2 %, or when the time is up.
@@ -169,7 +169,7 @@ def highest_rate(run: Callable[[int], float], *, budget_s: float) -> float:
     while calls < MIN_CALLS or (without_gain < PATIENCE and time.perf_counter() < end):
         took_s = max(run(rounds), 1e-9)
         if took_s < CALL_S / 2 and rounds < MAX_ROUNDS:
-            # A call that was disturbed looks long enough and is not, so the length is looked at every time.
+            # A disturbed call may seem long enough when it is not, so the length is checked every time.
             rounds = min(MAX_ROUNDS, max(2 * rounds, int(rounds * min(100.0, CALL_S / took_s))))
             continue
         rate = rounds / took_s
@@ -180,10 +180,10 @@ def highest_rate(run: Callable[[int], float], *, budget_s: float) -> float:
 
 
 def clock_ghz(bench: ProbeDevice, *, budget_s: float) -> float:
-    """Clock of one core in GHz.
+    """Measures the clock of one core in GHz.
 
-    Each operation needs the result of the one before, and every CPU of today adds integers in one cycle, so
-    operations per second are cycles per second. /proc/cpuinfo shows the nominal clock instead, the more so in
+    Each operation needs the result of the one before, and every current CPU adds integers in one cycle, so
+    operations per second are cycles per second. /proc/cpuinfo shows the nominal clock instead, especially in
     a virtual machine.
     """
     import tvm
@@ -199,7 +199,7 @@ def clock_ghz(bench: ProbeDevice, *, budget_s: float) -> float:
 
 @cache
 def clock_function() -> Any:
-    """A TIR function of `rounds` times 32 dependent pairs of add and exclusive or on int64."""
+    """A TIR function that runs `rounds` times 32 dependent pairs of add and exclusive or on int64."""
     from tvm.script.ir_builder import IRBuilder
     from tvm.tirx.script.builder import ir as T
 
@@ -211,16 +211,16 @@ def clock_function() -> Any:
         T.buffer_store(chain, values[0], [0])
         with T.serial(0, rounds):
             for _ in range(PAIRS_PER_ROUND):
-                # An add alone would be folded: n times + a is one + n * a.
+                # Adds alone would be folded: n times + a becomes a single + n * a.
                 T.buffer_store(chain, T.bitwise_xor(chain[0] + values[1], values[2]), [0])
         T.buffer_store(values, chain[0], [0])
     return builder.get()
 
 
 def launch_overhead_us(bench: ProbeDevice, *, budget_s: float) -> float:
-    """Microseconds of an empty program in TVM's time evaluator, as measurements are taken; the median.
+    """Median microseconds of an empty program in TVM's time evaluator, timed like a measurement.
 
-    The median, not the best: this one is paid by every measurement, noise included.
+    The median, not the best: every measurement pays this overhead, noise included.
     """
     import tvm
 

@@ -1,7 +1,7 @@
-"""Provides peak_gops: the operations per second that a device reaches in registers alone.
+"""Provides peak_gops: the operations per second that a device reaches using only registers.
 
-The peak of a device is that of its widest instruction. Matrix units (AMX, SME, tensor cores) are left out: a program
-of TVM uses them only where its schedule was made for them.
+The peak of a device is that of its widest instruction. Matrix units (AMX, SME, tensor cores) are left out: a TVM
+program uses them only if its schedule was made for them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GPU_CHAINS = 24
 
 
 def find_arithmetic(target: str, dtype: str) -> Arithmetic:
-    """The fastest arithmetic of a target (JSON) on a type.
+    """Finds the fastest arithmetic of a target (JSON) for a type.
 
     Raises:
         MeasureError: The target has none.
@@ -117,20 +117,20 @@ def _has(target: str, feature: str) -> bool:
 
 @dataclass(frozen=True)
 class PeakKernel:
-    """A compiled kernel of independent chains of multiply-adds, and what it is made of."""
+    """A compiled kernel of independent chains of multiply-adds, and its arithmetic."""
 
     kernel: ProbeKernel
     arithmetic: Arithmetic
     instruction: str
-    """What the assembly computes with, such as ``vfmadd231ps zmm``."""
+    """The instruction that the assembly computes with, such as ``vfmadd231ps zmm``."""
     arguments: tuple[Any, ...]
 
 
 def peak_gops(bench: ProbeDevice, dtype: str, *, workers: int, budget_s: float) -> tuple[float, str]:
-    """10^9 multiplications and additions per second on `workers` threads or blocks, and the instruction.
+    """Measures 10^9 multiplications and additions per second on `workers` threads or blocks; names the instruction.
 
     Raises:
-        MeasureError: The target has no such arithmetic, or LLVM made something else of it.
+        MeasureError: The target has no such arithmetic, or LLVM compiled it to something else.
     """
     peak = peak_kernel(bench, dtype)
     arithmetic = peak.arithmetic
@@ -144,7 +144,7 @@ def peak_gops(bench: ProbeDevice, dtype: str, *, workers: int, budget_s: float) 
 
 @cache
 def peak_kernel(bench: ProbeDevice, dtype: str) -> PeakKernel:
-    """The kernel of a type, compiled once."""
+    """The kernel for a type, compiled once."""
     import tvm
 
     arithmetic = find_arithmetic(bench.target, dtype)
@@ -180,7 +180,7 @@ def peak_function(arithmetic: Arithmetic, threads: int) -> Any:
                 T.buffer_store(kept, start[place], [place])
             by = T.Broadcast(factor[0], arithmetic.lanes) if arithmetic.lanes > 1 else factor[0]
             with T.serial(0, rounds):
-                # Written out: a loop over the accumulators would keep them in memory.
+                # Unrolled here: a loop over the accumulators would keep them in memory.
                 for place, near in zip(places, [*places[1:], places[0]], strict=True):
                     T.buffer_store(kept, arithmetic.update(kept[place], kept[near], by), [place])
             for place in places:
@@ -189,10 +189,10 @@ def peak_function(arithmetic: Arithmetic, threads: int) -> Any:
 
 
 def emitted(arithmetic: Arithmetic, assembly: str) -> str:
-    """The instruction that does the work, as ``vfmadd231ps zmm``.
+    """The instruction that does the work, such as ``vfmadd231ps zmm``.
 
     Raises:
-        MeasureError: It does not occur once for each chain, so the kernel does not measure what it should.
+        MeasureError: It does not occur once per chain, so the kernel does not measure the intended arithmetic.
     """
     matches = re.findall(rf"{arithmetic.instruction}.*", assembly)
     if len(matches) < arithmetic.chains:

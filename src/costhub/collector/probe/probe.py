@@ -1,4 +1,4 @@
-"""Provides probe: measured limits of a device, as the probed columns of the devices table."""
+"""Provides probe: measures the limits of a device, as the probed columns of the devices table."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, 
 from costhub.errors import MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 
-# Beyond its share of the budget a step compiles, allocates and finishes its last call.
+# On top of its share of the budget, a step compiles, allocates and finishes its last call.
 STEP_TIMEOUT_S = 60.0
 
-# Other programs disturb a machine for a second or so; what one pass met, the other one does not.
+# Other programs disturb a machine for a second or so: a disturbance in one pass will not hit the other.
 PASSES = 2
 PEAK_COLUMNS = {
     "float32": "peak_gflops",
@@ -34,7 +34,7 @@ COLUMNS = (
     *("l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "bandwidth_ladder", "launch_overhead_us"),
     *("thread_scaling", "governor", "probe_method", "probed_at"),
 )
-"""What `probe` returns, of the devices table."""
+"""The columns of the devices table that `probe` returns."""
 
 KERNELS = (
     "Kernels compiled by TVM for the device's target, each the best of calls of 5 ms until 30 in a row bring "
@@ -46,7 +46,7 @@ KERNELS = (
 )
 
 OnStep = Callable[[str, int, int], None]
-"""Called with (what was measured, steps done, steps in all)."""
+"""Called with (name of the measurement, steps done, steps in total)."""
 
 
 def probe(
@@ -58,23 +58,23 @@ def probe(
     budget_s: float = 25.0,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
-    """Measures a device in a separate process; nothing else should run meanwhile.
+    """Measures a device in a separate process; nothing else should be running meanwhile.
 
     Args:
         target: The TVM target, as JSON or a dictionary; instructions that it does not allow are not used.
         device: The device's row so far, for the sizes of its caches; this machine's by default.
-        device_kind: TVM's device name.
+        device_kind: TVM's name for the device.
         threads: Threads of a CPU that programs may use; the target's cores by default.
-        budget_s: About how long it takes, TVM's start included; every figure is taken at least three times.
+        budget_s: Approximate duration, including TVM's start; every figure is measured at least three times.
         on_step: Called after each measurement.
 
     Returns:
         Columns of the devices table: the peaks, the bandwidths, launch_overhead_us, bandwidth_ladder,
-        thread_scaling, governor, probe_method and probed_at. What the device cannot do is None, and
+        thread_scaling, governor, probe_method and probed_at. Figures that the device does not support are None, and
         probe_method says why.
 
     Raises:
-        MeasureError: The device does not run the float32 kernel, or the process does not start.
+        MeasureError: The device cannot run the float32 kernel, or the process does not start.
     """
     end = time.monotonic() + budget_s
     target = target if isinstance(target, str) else json.dumps(target)
@@ -105,7 +105,7 @@ def _take_all(
     with Child(prepare=partial(prepare_probe, setting), environment=environment, is_shared=False) as child:
         for done, step in enumerate(queue):
             if step not in answers or (answers[step].value is not None and time.monotonic() < end):
-                # What a step leaves of its share is for the others.
+                # Time that a step does not use goes to the others.
                 share_s = max(0.0, end - time.monotonic()) / (len(queue) - done)
                 answers[step] = better(answers.get(step), _take(child, setting, step, share_s), step)
             if answers[steps[0]].value is None:
@@ -119,7 +119,7 @@ def _take_all(
 
 
 def better(before: ProbeAnswer | None, now: ProbeAnswer, step: ProbeStep) -> ProbeAnswer:
-    """The less disturbed of two answers to a step: the higher rate, the lower overhead."""
+    """Returns the less disturbed of two answers to a step: the higher rate, the lower overhead."""
     if before is None or before.value is None or now.value is None:
         return now if before is None or before.value is None else before
     pick = min if step.what == "overhead" else max
@@ -143,7 +143,7 @@ def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[Prob
         **level_gbs(ladder, device, setting.threads),
         "bandwidth_ladder": ladder,
         "launch_overhead_us": answers[ProbeStep("overhead")].value,
-        # It ends under the number of threads where cores share a clock limit, an FPU or a hypervisor's quota.
+        # It ends below the number of threads if cores share a clock limit, an FPU or a hypervisor's quota.
         "thread_scaling": [speed / speeds[0] for speed in speeds] if len(speeds) == setting.threads else None,
         "governor": governor() if setting.device_kind == "cpu" else None,
         "probe_method": describe_method(setting, answers),
@@ -152,7 +152,7 @@ def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[Prob
 
 
 def describe_method(setting: ProbeSetting, answers: Mapping[ProbeStep, ProbeAnswer]) -> str:
-    """How the numbers were taken, with the instructions that LLVM chose and the measured clock."""
+    """Describes how the figures were measured, with the instructions that LLVM chose and the measured clock."""
     workers = "Threads" if setting.device_kind == "cpu" else "Multiprocessors"
     parts = [KERNELS, f"{workers}: {setting.threads}."]
     clock = answers.get(ProbeStep("clock"))

@@ -10,12 +10,12 @@ from costhub.collector.probe.kernels import CUDA_BLOCKS_PER_CORE, ProbeDevice
 
 @dataclass(frozen=True)
 class ProbeSetting:
-    """What the child measures on, the same for all its steps."""
+    """The child's settings, the same for all its steps."""
 
     target: str
     """The TVM target, as JSON."""
     device_kind: str
-    """TVM's device name."""
+    """TVM's name for the device."""
     threads: int
     """Threads of the CPU that programs may use."""
     largest: int
@@ -29,15 +29,15 @@ class ProbeStep:
     what: str
     """``clock``, ``peak``, ``overhead`` or ``bandwidth``."""
     dtype: str = ""
-    """Of a peak."""
+    """The dtype of a peak."""
     workers: int = 0
-    """Of a peak, how many; 0 for all."""
+    """The number of workers of a peak; 0 for all."""
     bytes: int = 0
-    """Of a bandwidth, the size of the array."""
+    """The array size of a bandwidth."""
 
     @property
     def label(self) -> str:
-        """What people see while it runs."""
+        """The label shown to people while it runs."""
         if self.what == "bandwidth":
             return f"reading {self.bytes >> 10} KiB"
         threads = f", {self.workers} threads" if self.workers else ""
@@ -52,7 +52,7 @@ class ProbeAnswer:
     how: str = ""
     """The instruction that did the work, or why there is no value."""
     bytes: int = 0
-    """Of a bandwidth, the size of the array as it was."""
+    """The actual array size of a bandwidth."""
 
 
 def prepare_probe(setting: ProbeSetting) -> None:
@@ -63,7 +63,7 @@ def prepare_probe(setting: ProbeSetting) -> None:
 
 
 def take_step(setting: ProbeSetting, step: ProbeStep, budget_s: float) -> ProbeAnswer:
-    """Takes a step within so many seconds."""
+    """Takes a step within `budget_s` seconds."""
     try:
         return _take(setting, step, budget_s)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Provides open_samplers: samplers of any design space, the user's own in a child, where it may crash."""
+"""Provides open_samplers: samplers of any design space; the user's own run in a child, where they may crash."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from costhub.isolation.child import Child
 
 # Crashes and time-outs in a row before the design space of a workload is given up.
 MAX_CRASHES = 2
-# A request may take this long, and so much more for each program that it asks for.
+# A request may take this long, plus this much more for each program that it asks for.
 REQUEST_S, PROGRAM_S = 120.0, 10.0
 
 _keys = itertools.count()
 
 
 class ProgramSampler(Protocol):
-    """What a collection needs of a sampler."""
+    """What a collection needs from a sampler."""
 
     def propose(
         self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
@@ -35,13 +35,13 @@ class ProgramSampler(Protocol):
 class IsolatedSampler:
     """A `Sampler` in a child process, for design spaces that may crash or hang.
 
-    After a crash it goes on in a new child with another seed, since the same draws would meet the same end.
+    After a crash it continues in a new child with another seed, since the same draws would crash again.
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
         target: The TVM target, as JSON.
-        seed: Of every draw.
-        seen: Ids of programs not to draw again.
+        seed: Seed of all draws.
+        seen: Ids of programs that must not be drawn again.
         space: Name of the design space.
         child: The child process; several samplers may share it.
     """
@@ -70,7 +70,7 @@ class IsolatedSampler:
     def propose(
         self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
     ) -> list[Program]:
-        """Up to `count` programs, as `Sampler.propose`; `scorer` is pickled.
+        """Up to `count` programs, as in `Sampler.propose`; `scorer` is pickled.
 
         Raises:
             WorkloadError: The design space crashed or hung `MAX_CRASHES` times in a row, or its code fails.
@@ -85,7 +85,7 @@ class IsolatedSampler:
             except CosthubError:
                 raise
             except Exception as error:
-                self._child.kill()  # with another seed it begins anew
+                self._child.kill()  # it restarts with another seed
                 self._note_crash(error)
                 continue
             self._crashes = 0
@@ -108,9 +108,9 @@ class IsolatedSampler:
 
 @contextlib.contextmanager
 def open_samplers(space: str) -> Iterator[Callable[..., ProgramSampler]]:
-    """What makes samplers of `space`, with the arguments of `Sampler` but for the space.
+    """Yields a factory of samplers of `space`, which takes the arguments of `Sampler` except the space.
 
-    TVM's own rules and those of costhub run in this process; a user's in one child for all workloads, which
+    TVM's own rules and those of costhub run in this process; a user's rules run in one child for all workloads, which
     ends with the block.
 
     Raises:
@@ -131,7 +131,7 @@ def open_samplers(space: str) -> Iterator[Callable[..., ProgramSampler]]:
         yield partial(IsolatedSampler, space=space, child=child)
 
 
-# What follows runs in the child.
+# The code below runs in the child.
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ _samplers: dict[int, Sampler] = {}
 
 
 def check_space(space: str) -> None:
-    """Looks a design space up; raises as `find_space`."""
+    """Looks a design space up; raises like `find_space`."""
     find_space(space)
 
 
@@ -165,8 +165,8 @@ def propose(
     """The next programs of a sampler.
 
     Args:
-        key: Which sampler of this process.
-        setup: Makes it; None where this process has it.
+        key: Identifies a sampler of this process.
+        setup: Arguments to create it; None if this process already has it.
         count: As for `Sampler.propose`.
         parents: As for `Sampler.propose`.
         shares: As for `Sampler.propose`.

@@ -1,6 +1,6 @@
 """Provides blocked_space: how convolutions in blocked layouts, and packed products, are tiled for vector registers.
 
-TVM's rule for CPUs splits every loop into four at random, of which few keep the sums of a convolution in registers.
+TVM's rule for CPUs splits every loop into four at random, and few results keep a convolution's sums in registers.
 The kernels of libraries (Georganas et al. 2018, "Anatomy of high-performance deep learning convolutions on SIMD
 architectures", section II) all have one shape: a tile of places along a row by blocks of output channels stays in
 registers while the loops over input channels and the filter run; each weight vector that is read serves all places of
@@ -14,18 +14,18 @@ from functools import cache
 from typing import Any
 
 CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
-"""How the blocks of such kernels are named (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
+"""Names of the blocks of such kernels (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
 NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
-"""Of a layer normalisation (``row_norms``), each before what it reads."""
+"""Blocks of a layer normalisation (``row_norms``), each before those it reads."""
 MOST_BLOCKS = 4
 MOST_PLACES = 28
-"""Of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
+"""Limit of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
 MOST_UNROLLED = 4
 _SPATIAL, _REDUCED = 5, 3
 _TILED = "meta_schedule.tiling_structure"
-"""TVM's own mark of a block that its rule MultiLevelTiling is to leave alone."""
+"""TVM's own annotation of a block that its rule MultiLevelTiling should leave alone."""
 _UNROLL_STEPS = [0, 16]
-"""Most statements that TVM may unroll besides the tile; its own 64 and 512 make code larger than the caches for it."""
+"""Most statements that TVM may unroll besides the tile; TVM's own 64 and 512 produce code too large for the caches."""
 
 
 def is_blocked(mod: Any) -> bool:
@@ -55,7 +55,7 @@ def blocked_space(target: Any) -> Any:
     from tvm.s_tir.meta_schedule import schedule_rule
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
-    # All figures are TVM's (src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc), save the steps.
+    # All figures are TVM's (src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc), except the steps.
     unrolled = schedule_rule.ParallelizeVectorizeUnroll(
         max_jobs_per_core=16, max_vectorize_extent=64, unroll_max_steps=_UNROLL_STEPS, unroll_explicit=True
     )
@@ -70,7 +70,7 @@ def blocked_space(target: Any) -> Any:
 
 @cache
 def _rule() -> Any:
-    """The class of the rule, made once it is needed: this module is imported without TVM."""
+    """The class of the rule, created on first use, since this module is imported without TVM."""
     from tvm.ir.utils import derived_object
     from tvm.s_tir.meta_schedule.schedule_rule import PyScheduleRule
 
@@ -82,18 +82,18 @@ def _rule() -> Any:
             """Called by TVM; the rule is the same for all targets."""
 
         def clone(self) -> Any:
-            """Called by TVM for each thread; the rule keeps nothing."""
+            """Called by TVM for each thread; the rule has no state."""
             return _rule()()
 
         def apply(self, schedule: Any, block: Any) -> list[Any]:
-            """Two schedules of the convolution; of other blocks the one that came."""
+            """Returns two schedules of the convolution; for other blocks, the given one."""
             return tiled(schedule, block)
 
     return RegisterTiles
 
 
 def tiled(schedule: Any, block: Any) -> list[Any]:
-    """Schedules of a kernel with tile sizes to be drawn; other blocks keep the schedule that they have.
+    """Schedules of a kernel with tile sizes to be drawn; other blocks keep their schedule.
 
     Args:
         schedule: A ``Schedule`` that records a trace.
@@ -118,7 +118,7 @@ def tiled(schedule: Any, block: Any) -> list[Any]:
 
 
 def _followers(schedule: Any, block: Any) -> list[Any]:
-    """The blocks that compute what follows a block, each after those that it reads; none if several end the kernel."""
+    """The blocks downstream of a block, each after those that it reads; none if several blocks end the kernel."""
     found: dict[str, Any] = {}
     ends = set()
 
@@ -137,7 +137,7 @@ def _followers(schedule: Any, block: Any) -> list[Any]:
 
 
 def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
-    """Whether what follows a block takes its numbers one by one, in their order."""
+    """Whether the blocks downstream of a block take its elements one by one, in their order."""
     own, shape = (list(schedule.get(one).writes[0].source.shape) for one in (block, last))
     return shape == own and len(schedule.get_loops(last)) == len(shape)
 
@@ -205,7 +205,7 @@ def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> 
 
 
 def _tiled_norm(schedule: Any, block: Any) -> Any:
-    """All blocks of a layer normalisation, row by row; as they came where that is done already."""
+    """All blocks of a layer normalisation, row by row; unchanged if that is done already."""
     if _TILED in schedule.get(block).annotations or not _has(schedule, NORM):
         return schedule
     last = schedule.get_sblock(NORM)

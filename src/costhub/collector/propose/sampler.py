@@ -1,4 +1,4 @@
-"""Provides Sampler: programs of a design space, drawn at random, near the best ones, or picked by a model."""
+"""Provides Sampler: draws programs of a design space at random, near the best ones, or picked by a model."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from costhub.errors import ArgumentError, CosthubError, WorkloadError, last_line
 
 EXAMPLE = "random=0.5,mutation=0.3,model=0.2"
 
-# The first programs of a workload are random ones: there is nothing yet worth changing.
+# The first programs of a workload are random: there is nothing worth mutating yet.
 RANDOM_FIRST = 16
 
-# A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
+# A space counts as exhausted after this many repetitions in a row, and as impossible after this many draws that
 # TVM rejects: on GPUs nine of ten may be.
 MAX_REPEATS = 48
 MAX_REJECTS = 512
 POOL_PER_PROGRAM = 8
 
-# This share of a model's picks is random, or the model would never learn that it is wrong.
+# This share of a model's picks is random, or the model would never learn where it is wrong.
 EPSILON = 0.05
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What part of the programs comes from each source; the parts sum to 1.
+    """The share of programs that comes from each source; the parts sum to 1.
 
     Raises:
         ArgumentError: A part is negative, or they do not sum to 1.
@@ -44,9 +44,9 @@ class Shares:
     random: float = 0.5
     """Drawn from the design space."""
     mutation: float = 0.5
-    """The best measured so far, changed in one to three places."""
+    """The best programs so far, mutated in one to three places."""
     model: float = 0.0
-    """What a cost model picks from a pool of both."""
+    """Programs that a cost model picks from a pool of both."""
 
     def __post_init__(self) -> None:
         parts = astuple(self)
@@ -55,10 +55,10 @@ class Shares:
 
     @classmethod
     def parse(cls, text: str) -> Shares:
-        """The shares in `text`; a source that it leaves out has none.
+        """Parses the shares in `text`; an omitted source gets none.
 
         Raises:
-            ArgumentError: `text` is not of that form, or the shares are not valid.
+            ArgumentError: `text` does not have that form, or the shares are not valid.
 
         Example:
             >>> Shares.parse("random=0.8,model=0.2")
@@ -80,7 +80,7 @@ class Shares:
 
 
 class Turns:
-    """Splits one request for programs after another, so that all of them together keep the shares.
+    """Splits successive requests for programs so that, taken together, they keep the shares.
 
     Example:
         >>> turns = Turns()
@@ -97,7 +97,7 @@ class Turns:
         parts = astuple(shares)
         for _ in range(count):
             self._owed = [owed + part for owed, part in zip(self._owed, parts, strict=True)]
-            # Only sources that have a share: one may still be owed from before the shares changed.
+            # Only sources that have a share: others may still be owed programs from before the shares changed.
             turn = max((i for i in range(3) if parts[i]), key=lambda i: self._owed[i])
             self._owed[turn] -= 1
             taken[turn] += 1
@@ -125,7 +125,7 @@ class Program:
     proposed_by: str
     """``random``, ``mutation`` or ``model``."""
     predicted_score: float | None = None
-    """The model's score, higher is faster; None where no model was used."""
+    """The model's score, higher is faster; None if no model was used."""
     space: str = DEFAULT
     """Name of the design space."""
 
@@ -141,13 +141,13 @@ class _Candidate:
 
 
 class Sampler:
-    """Draws programs of one workload, each at most once.
+    """Draws programs for one workload, each at most once.
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
         target: The TVM target, as JSON.
-        seed: Of every draw.
-        seen: Ids of programs not to draw again.
+        seed: Seed of all draws.
+        seen: Ids of programs that must not be drawn again.
         space: Name of the design space, for `costhub.collector.propose.spaces.find_space`.
 
     Raises:
@@ -178,19 +178,19 @@ class Sampler:
     def propose(
         self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
     ) -> list[Program]:
-        """Up to `count` programs by `shares`; fewer when the space has no more, none when it is exhausted.
+        """Up to `count` programs by `shares`; fewer if the space has no more, none if it is exhausted.
 
-        Random ones take the place of what cannot be had: mutations while there are no parents or fewer than
-        `RANDOM_FIRST` programs exist, and all that a source could not provide.
+        Random programs replace those that cannot be provided: mutations while there are no parents or fewer than
+        `RANDOM_FIRST` programs exist, and any that a source could not provide.
 
         Args:
             count: How many programs to return at most.
             parents: Traces of the best programs so far, as JSON.
-            shares: How much of them is random, mutated and picked by the model.
-            scorer: The model; without one, no share may be its.
+            shares: Which shares of them are random, mutated and picked by the model.
+            scorer: The model; without one, its share must be 0.
 
         Raises:
-            ArgumentError: The shares have a part for a model, but there is no model.
+            ArgumentError: The shares include a model, but there is no model.
             WorkloadError: The code of the user's design space fails.
         """
         if shares.model and scorer is None:
@@ -202,7 +202,7 @@ class Sampler:
         return self.random(count - len(programs)) + programs
 
     def random(self, count: int) -> list[Program]:
-        """Up to `count` programs drawn at random from the design space; fewer when it has no more."""
+        """Up to `count` programs drawn at random from the design space; fewer if it has no more."""
         return [self._accept(c, "random") for c in self._draw(count, self._random)]
 
     def mutate(self, parents: Sequence[str], count: int) -> list[Program]:
@@ -237,7 +237,7 @@ class Sampler:
     def _mutations(self, parents: Sequence[str], count: int) -> list[_Candidate]:
         if not count:
             return []
-        # The best programs stay the best for long: they are replayed once.
+        # The best programs remain the best for a long time, so they are replayed only once.
         self._parents = {p: self._parents.get(p) or replay(self.mod, p).trace for p in parents}
         traces = list(self._parents.values())
         if not traces or not self._design.mutates:
@@ -250,7 +250,7 @@ class Sampler:
     def _draw(
         self, count: int, propose: Callable[[], Any], *, besides: set[int] | frozenset[int] = frozenset()
     ) -> list[_Candidate]:
-        """Up to `count` candidates, new and no two alike."""
+        """Up to `count` candidates, all new and different."""
         drawn: list[_Candidate] = []
         structures = set(besides)
         repeats = rejects = 0
@@ -269,11 +269,11 @@ class Sampler:
         return drawn
 
     def _finish(self, propose: Callable[[], Any]) -> Any:
-        """A proposed schedule after post-processing, or None where TVM finds its decisions impossible."""
+        """A proposed schedule after post-processing, or None if TVM finds its decisions impossible."""
         seed = int(self._rng.integers(1, 2**30))
         try:
             return self._design.finish(propose, seed)
-        except Exception as error:  # of Python code that the user's space brought along
+        except Exception as error:  # from Python code of the user's space
             raise failure(self.space, error) from error
 
     def _new(self, schedule: Any, besides: set[int]) -> _Candidate | None:
@@ -303,13 +303,13 @@ class Sampler:
 
 
 def open_design_space(mod: Any, target: str, space: NamedSpace, seed: int) -> tuple[Any, list[Any]]:
-    """The ``ms.TuneContext`` of a workload, and the sketches of its design space, each a ``Schedule``.
+    """Creates the ``ms.TuneContext`` of a workload, and the sketches of its design space, each a ``Schedule``.
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
         target: The TVM target, as JSON.
-        space: What makes the sketches.
-        seed: Of TVM's own draws.
+        space: The space that generates the sketches.
+        seed: Seed of TVM's own draws.
 
     Raises:
         WorkloadError: TVM cannot build the design space for the workload, or the user's code for it fails.

@@ -24,17 +24,17 @@ class NamedSpace:
     """A named way to make TVM's ``SpaceGenerator`` for a target."""
 
     name: str
-    """What the rows say: ``default``, a built-in name, or ``package.module:function``."""
+    """The name stored in rows: ``default``, a built-in name, or ``package.module:function``."""
     make: Callable[[Any], Any]
-    """``tvm.target.Target`` -> ``SpaceGenerator``, or a schedule function for TVM's ``ScheduleFn``."""
+    """``tvm.target.Target`` -> ``SpaceGenerator``, or to a schedule function for TVM's ``ScheduleFn``."""
     kind: str | None = None
-    """The kind of target that it is for (``llvm``, ``cuda``); None where it is for any."""
+    """The kind of target it is for (``llvm``, ``cuda``); None if it is for any."""
 
     def generator(self, target: Any) -> Any:
         """The ``SpaceGenerator`` for `target`.
 
         Raises:
-            WorkloadError: The space is for another kind of target, or the user's function fails.
+            WorkloadError: The space is for a different kind of target, or the user's function fails.
         """
         from tvm.s_tir.meta_schedule.space_generator import ScheduleFn, SpaceGenerator
 
@@ -58,10 +58,10 @@ class NamedSpace:
 
 
 def find_space(name: str) -> NamedSpace:
-    """The design space named `name`.
+    """Finds the design space named `name`.
 
     Args:
-        name: ``default``, a name of `space_names`, or ``package.module:function`` of the user's own, which is
+        name: ``default``, a name of `space_names`, or ``package.module:function`` for the user's own, which is
             imported: a name from a stranger is code from a stranger.
 
     Raises:
@@ -82,7 +82,7 @@ def find_space(name: str) -> NamedSpace:
 
 
 def best_space(mod: Any) -> NamedSpace:
-    """The design space that a search takes for a workload: `BLOCKED` for kernels in blocked layouts.
+    """The design space that a search uses for a workload: `BLOCKED` for kernels in blocked layouts.
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
@@ -101,7 +101,7 @@ def space_names() -> list[str]:
 
 
 def is_own(name: str) -> bool:
-    """Whether `name` is of a space that the user wrote.
+    """Whether `name` refers to a space that the user wrote.
 
     Example:
         >>> is_own("my_rules:wide"), is_own("vnni")
@@ -111,7 +111,7 @@ def is_own(name: str) -> bool:
 
 
 def failure(name: str, error: Exception) -> WorkloadError:
-    """The sentence for an error in the code of a design space."""
+    """Makes the error for an exception in the code of a design space."""
     return WorkloadError(f"The design space {name!r} failed with {class_and_line(error)}")
 
 
@@ -130,28 +130,28 @@ def _own(name: str) -> Callable[[Any], Any]:
 
 
 def _of_target(target: Any) -> Any:
-    """TVM's choice: dot products where the mcpu has them, tensor cores from sm_75 on."""
+    """TVM's choice: dot products if the mcpu has them, tensor cores from sm_75 on."""
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
     return PostOrderApply()
 
 
 def _of_kind(kind: str, target: Any) -> Any:
-    """One of TVM's own sets of rules, whatever else the target could do."""
+    """One of TVM's own sets of rules, whatever else the target supports."""
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
     return PostOrderApply(sch_rules=kind, postprocs=kind, mutator_probs=kind)
 
 
 def _dot_product(intrinsic: str, target: Any) -> Any:
-    """TVM's rules for CPUs with a dot product, but loops around it are never vectorised.
+    """TVM's rules for CPUs with a dot product, except that loops around it are never vectorised.
 
     TVM's default vectorises them, and half of its programs then cannot be lowered.
     """
     from tvm.s_tir.meta_schedule import postproc, schedule_rule
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
-    # All figures are TVM's (src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc), save the -1.
+    # All figures are TVM's (src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc), except the -1.
     tiled = schedule_rule.MultiLevelTilingWithIntrin(
         intrinsic,
         structure="SSRSRS",
@@ -188,14 +188,14 @@ _BUILT_IN = {
 
 
 class DesignSpace:
-    """Draws traces at random, changes them by TVM's mutators, and makes schedules of them.
+    """Draws traces at random, changes them with TVM's mutators, and makes schedules from them.
 
     It keeps no random state, so several threads may use it.
 
     Args:
         context: The ``ms.TuneContext`` of the workload; its space generator has the mutators and the
             post-processing.
-        sketches: What ``context.generate_design_space()`` gave.
+        sketches: The result of ``context.generate_design_space()``.
     """
 
     def __init__(self, context: Any, sketches: Sequence[Any]) -> None:
@@ -215,17 +215,17 @@ class DesignSpace:
         return bool(self._mutators)
 
     def random(self, rng: np.random.Generator) -> Any:
-        """The ``Trace`` of some sketch without decisions: replaying it draws them afresh."""
+        """The ``Trace`` of some sketch without decisions: replaying it draws new ones."""
         from tvm.s_tir.schedule import Trace
 
         chosen = self._sketches[int(rng.integers(len(self._sketches)))]
         return Trace(chosen.trace.insts, {})
 
     def mutated(self, trace: Any, rng: np.random.Generator, *, most: int = MAX_MUTATIONS) -> Any:
-        """A trace changed in one to `most` places; the same where no mutator finds anything to change."""
+        """A trace mutated in one to `most` places; unchanged if no mutator finds anything to change."""
         import tvm_ffi
 
-        # Mutator.apply passes no seed on, and TVM then takes one from the clock.
+        # Mutator.apply does not pass a seed on, and TVM then takes one from the clock.
         apply = tvm_ffi.get_global_func("s_tir.meta_schedule.MutatorApply")
         for _ in range(int(rng.integers(1, most + 1))):
             mutator = self._mutators[rng.choice(len(self._mutators), p=self._chances)]
@@ -236,14 +236,14 @@ class DesignSpace:
         """The ``Schedule`` of a proposed trace after post-processing.
 
         Args:
-            propose: Gives the trace; what post-processing it holds is done again.
-            seed: Of the decisions that the trace leaves open.
+            propose: Returns the trace; any post-processing that it contains is done again.
+            seed: Seed of the decisions that the trace leaves open.
 
         Returns:
-            The schedule; None where TVM finds the decisions impossible or post-processing refuses them.
+            The schedule; None if TVM finds the decisions impossible or post-processing rejects them.
 
         Raises:
-            Exception: What Python code of a user's own space raises.
+            Exception: Whatever Python code of a user's own space raises.
         """
         import tvm
 

@@ -1,4 +1,4 @@
-"""Provides compare_outputs: the programs of a database built and run here, and compared with their workloads."""
+"""Provides compare_outputs: builds and runs the programs of a database here, and compares them with their workloads."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ class OutputReport:
     """How many programs were compared with their workloads."""
 
     right: int = 0
-    """Programs that compute what their workload computes."""
+    """Programs that compute the same as their workload."""
     wrong: int = 0
     not_run: int = 0
     """Programs that could not be built, run or compared here."""
     known: int = 0
-    """Those of `right` and `wrong` that an earlier run has compared."""
+    """Those of `right` and `wrong` that an earlier run compared."""
 
 
 def compare_outputs(examination: Examination, *, best: int | None = None, progress: bool = True) -> OutputReport:
     """Builds and runs programs of a database, and compares their outputs with those of their unscheduled workloads.
 
     Marks the records whose programs compute something else, and adds to the findings. Only programs of a CPU target
-    that this machine can run are run; one that crashes costs only itself. What an interrupted run has compared is
-    taken up.
+    that this machine can run are run; one that crashes costs only itself. Comparisons of an interrupted run are
+    reused.
 
     Args:
-        examination: Of the database, with its schedules replayed.
-        best: Only so many programs of each workload, the fastest; all by default.
+        examination: Examination of the database, with its schedules replayed.
+        best: Compare only this many programs of each workload, the fastest; all by default.
         progress: Show a bar on a terminal.
 
     Raises:
         DataError: The database has changed since it was examined.
-        MeasureError: A child process does not start.
+        MeasureError: A child process cannot be started.
     """
     report, chosen = OutputReport(), _chosen(examination, best)
     with (
@@ -96,7 +96,7 @@ def _chosen(examination: Examination, best: int | None) -> set[int]:
 
 
 def is_of_this_machine(target: str) -> bool:
-    """Whether this machine can run what is built for a target; its processor may still lack instructions.
+    """Whether this machine can run code built for a target; its processor may still lack some instructions.
 
     Example:
         >>> is_of_this_machine('{"kind":"cuda"}'), is_of_this_machine('{"kind":"llvm","num-cores":2}')
@@ -109,7 +109,7 @@ def is_of_this_machine(target: str) -> bool:
 
 @dataclass(frozen=True)
 class _Machine:
-    """What builds and runs programs of one target, and the default programs that it has built."""
+    """The builder and runner for one target, and the default programs built so far."""
 
     builder: Builder
     runner: Runner
@@ -151,7 +151,7 @@ class _Comparer:
             self._judge(record, key, self._ran(target, program, next(built)))
 
     def _prepared(self, workload: DatabaseWorkload, target: str) -> str | None:
-        """Runs the workload without a schedule; a sentence says why that cannot be done here."""
+        """Runs the workload without a schedule; returns a sentence saying why if that cannot be done here."""
         if not is_of_this_machine(target):
             return "its target is not one that this machine can run"
         machine = self._machines.get(target)
@@ -212,19 +212,19 @@ class _Comparer:
         self._log.add("DB19", f"{RECORDS_FILE} line {record.line}", why)
 
 
-# What follows runs in a child.
+# The code below runs in a child.
 
 
 def described_default(module_json: str, target: str) -> DefaultProgram | str:
-    """The program of a workload without a schedule; a string says why there is none."""
+    """The program of a workload without a schedule; or a string saying why there is none."""
     try:
         return default_program(module_from_json(module_json), target)
-    except Exception as error:  # TVM's, of any kind, on a stranger's module
+    except Exception as error:  # any kind, from TVM, on an untrusted module
         return str(error)
 
 
 def replayed_program(module_json: str, target: str, record: str) -> ReplayedProgram | str:
-    """The program of a record, which is JSON that begins with the trace; a string says why there is none."""
+    """The program of a record, which is JSON that begins with the trace; or a string saying why there is none."""
     try:
         load_intrinsics(str(parse_target(target).kind.name))
         schedule: Any = replay(module_from_json(module_json), json.dumps(json.loads(record)[0]))

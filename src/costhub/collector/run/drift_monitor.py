@@ -1,4 +1,4 @@
-"""Provides DriftMonitor: the reference kernel of a session, which tells whether the device is still what it was."""
+"""Provides DriftMonitor: watches a session's reference kernel, which shows whether the device behaves as before."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ log = logging.getLogger("costhub")
 MAX_DRIFT = 0.15
 QUIET_ATTEMPTS = 5
 QUIET_WAIT_S = 2.0
-# On a device whose reference kernel never settles, waiting would never end: it may take this share of a
-# session after the first waits. Rows record the state of the device, so such measurements can be left out.
+# On a device whose reference kernel never settles, waiting would never end, so it may take only this share of a
+# session after the first waits. Rows record the state of the device, so these measurements can be excluded.
 MAX_WAITING = 0.05
 FREE_WAITING_S = 10.0
-# How often a program is measured again at most, where the reference kernel was slow after it.
+# How often a program is measured again at most, if the reference kernel was slow after it.
 REPETITIONS = 2
 
 
 @dataclass(frozen=True)
 class MachineState:
-    """What the device was like when a program was measured; None where it was not read."""
+    """State of the device when a program was measured; None for values that were not read."""
 
     load_average: float | None = None
     """One-minute load average of the operating system."""
@@ -36,7 +36,7 @@ class MachineState:
     reference_drift: float | None = None
     """How much slower the reference kernel was than at its fastest: 0.1 is 10 %."""
     reference_after_s: float | None = None
-    """Seconds of the reference kernel right after the program; None where the program failed."""
+    """Seconds of the reference kernel right after the program; None if the program failed."""
     clock_mhz: float | None = None
     temperature_c: float | None = None
 
@@ -49,11 +49,11 @@ class DriftMonitor:
         self._baseline_s: float | None = None
         self._state = MachineState()
         self._is_busy = False
-        """Whether waiting did not help the last time: then it is not tried before every program."""
+        """Whether waiting did not help the last time: if so, it is not tried before every program."""
         self._start, self._waited_s, self._has_said = time.monotonic(), 0.0, False
 
     def look(self) -> MachineState:
-        """The state of the machine now; waits a little where the device is busier than at the start.
+        """Returns the current state of the machine; waits a little if the device is busier than at the start.
 
         Raises:
             MeasureError: The device no longer runs the reference kernel.
@@ -71,7 +71,7 @@ class DriftMonitor:
             self._waited_s += QUIET_WAIT_S
             reference_s = self.runner.reference_s()
         self._is_busy = self._drift(reference_s) > MAX_DRIFT
-        # Once per batch: where they can be read at all, reading them takes milliseconds.
+        # Once per batch: if they can be read at all, reading them takes milliseconds.
         self._state = MachineState(
             os.getloadavg()[0],
             reference_s,
@@ -79,7 +79,7 @@ class DriftMonitor:
             clock_mhz=clock_mhz(),
             temperature_c=temperature_c(),
         )
-        # A machine found faster than at the start was busy then: the faster figure is the better baseline.
+        # A machine that is faster now was busy at the start: the faster figure is the better baseline.
         self._baseline_s = min(self._baseline_s, reference_s)
         return self._state
 
@@ -92,24 +92,24 @@ class DriftMonitor:
         check: bool = False,
         module_json: str | None = None,
     ) -> tuple[RunResult, MachineState]:
-        """Times a program; again, once the device is quiet, where the reference kernel is slow after it.
+        """Times a program; repeats it, once the device is quiet, if the reference kernel is slow afterwards.
 
         Args:
             artifact: Path of the shared library.
-            arguments: (dtype, shape) of each.
-            timeout_s: Limit instead of the runner's.
-            check: Whether outputs are compared with those that the runner expects.
+            arguments: (dtype, shape) of each argument.
+            timeout_s: Time limit instead of the runner's.
+            check: Whether outputs are compared with the ones the runner expects.
             module_json: The scheduled module, for the comparison.
 
         Returns:
             The last run, and the state of the machine.
 
         Raises:
-            MeasureError: As `Runner.run` and `look`.
+            MeasureError: As for `Runner.run` and `look`.
         """
         for repetition in range(1 + REPETITIONS):
             result = self.runner.run(artifact, arguments, timeout_s=timeout_s, check=check, module_json=module_json)
-            if result.status != "ok":  # without a latency; after a crash the kernel would start a process, too
+            if result.status != "ok":  # it has no latency; after a crash the kernel would also start a process
                 return result, self._state
             after_s = self.runner.reference_s(quick=True)
             if self._drift(after_s) <= MAX_DRIFT or self._is_busy:

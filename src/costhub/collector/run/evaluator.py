@@ -1,4 +1,4 @@
-"""Provides Evaluator: how often a program is called until its latency is believed, and on what arguments."""
+"""Provides Evaluator: how often a program is called until its latency is trusted, and with which arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 # programs would otherwise cost more than all the others together.
 SLOW_CALL_S = 0.05
 
-# If a call takes this long, the warm-up call is the measurement: what it finds cold is a hundredth of it.
+# If a call takes this long, the warm-up call is the measurement: the effect of cold caches is a hundredth of it.
 HOPELESS_CALL_S = 0.2
 FLUSH = "cache_flush_cpu_non_first_arg"
 ARGUMENT_CACHE_BYTES = 1 << 30
@@ -27,27 +27,27 @@ Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True)
 class Evaluator:
-    """How a latency is taken; by default as TVM's time evaluator takes it.
+    """How a latency is measured; by default as by TVM's time evaluator.
 
     With `max_repeat`, repeats end as soon as they agree, which is AdaTune's idea (Li et al., NeurIPS 2020):
-    a program whose first repeats agree is not worth more of them, and one whose repeats do not is.
+    a program whose first repeats agree needs no more of them, while one whose repeats disagree does.
     """
 
     number: int = 1
-    """Calls per repeat, at least."""
+    """Minimum number of calls per repeat."""
     repeat: int = 3
-    """Repeats; the least number of them where `max_repeat` is set."""
+    """Number of repeats; the minimum if `max_repeat` is set."""
     min_repeat_ms: int = 10
     cache_flush: bool = False
     """Whether all arguments but the first are flushed from the caches before each repeat (CPUs only); each
     repeat is a single call then, whatever `number` and `min_repeat_ms` say."""
     max_repeat: int | None = None
     agree: float = 0.02
-    """The repeats agree where their median is at most this much above their fastest, relatively."""
+    """The repeats agree if their median exceeds the fastest by at most this fraction."""
 
     def __post_init__(self) -> None:
         if self.cache_flush:
-            # The flush comes before a repeat, not before a call: of several calls only one would be cold.
+            # The flush comes before a repeat, not before a call: only the first of several calls would be cold.
             object.__setattr__(self, "number", 1)
             object.__setattr__(self, "min_repeat_ms", 0)
 
@@ -65,11 +65,11 @@ class Evaluator:
 
 
 COLLECTING = Evaluator(repeat=2, min_repeat_ms=3, max_repeat=9)
-"""What the collector uses: as sure as three repeats of 10 ms each, in a third of the time (ADR 0004)."""
+"""What the collector uses: as reliable as three repeats of 10 ms each, in a third of the time (ADR 0004)."""
 
 
 def take(module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluator) -> tuple[float, ...]:
-    """Seconds per call of each repeat of the module's function ``main``, after one call to warm up."""
+    """Seconds per call in each repeat of the module's function ``main``, after one warm-up call."""
     warm_up_s = one_call(module, device, arguments)
     if warm_up_s > HOPELESS_CALL_S:
         return (warm_up_s,)
@@ -77,7 +77,7 @@ def take(module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluato
         return (min(warm_up_s, one_call(module, device, arguments)),)
     run_s = _repeats(module, device, arguments, evaluator, evaluator.repeat)
     while not evaluator.is_enough(run_s):
-        # One by one, though TVM warms up anew for each: few programs come here.
+        # One by one, although TVM warms up again for each: few programs get here.
         run_s += _repeats(module, device, arguments, evaluator, 1)
     return tuple(run_s)
 
@@ -95,7 +95,7 @@ def _repeats(module: Any, device: Any, arguments: Sequence[Any], evaluator: Eval
 
 
 def one_call(module: Any, device: Any, arguments: Sequence[Any]) -> float:
-    """Seconds of a single call, the wait for the device included."""
+    """Seconds of a single call, including the wait for the device."""
     start = time.perf_counter()
     module["main"](*arguments)
     device.sync()
@@ -106,9 +106,9 @@ _held: dict[tuple[str, Arguments], list[Any]] = {}
 
 
 def on_device(arguments: Arguments, device_kind: str, device: Any) -> list[Any]:
-    """Tensors of these types and shapes on the device, filled as `on_host` fills them.
+    """Tensors of these types and shapes on the device, filled as by `on_host`.
 
-    They are kept between the programs of one workload, as filling them costs as much as running.
+    They are reused for the programs of one workload, as filling them costs as much as running.
     """
     key = (device_kind, arguments)
     if key not in _held:
@@ -119,7 +119,7 @@ def on_device(arguments: Arguments, device_kind: str, device: Any) -> list[Any]:
 
 
 def forget() -> None:
-    """Drops the tensors kept on devices, which a wrong program may have written over."""
+    """Drops the tensors kept on devices, which an incorrect program may have overwritten."""
     _held.clear()
 
 
@@ -131,11 +131,11 @@ def to_device(value: Any, device: Any) -> Any:
 
 
 def on_host(arguments: Arguments) -> list[Any]:
-    """The same arrays for the same arguments, every time.
+    """Returns the same arrays for the same arguments, every time.
 
-    Floating point: [0.1, 1), as zeros and denormals run at another speed than the numbers of a real network.
-    Integers: from 1 to 7 but less than any extent over 1, as they may be indices into another argument, and
-    an index out of range ends the process; truth values: both.
+    Floating point: [0.1, 1), since zeros and denormals run at a different speed than the values of a real network.
+    Integers: from 1 to 7 but less than any extent above 1, since they may be indices into another argument, and
+    an index out of range crashes the process. Booleans: both values.
 
     Example:
         >>> [float(v.min()) >= 0.1 for v in on_host((("float16", (2, 3)), ("float64", (4,))))]
@@ -143,7 +143,7 @@ def on_host(arguments: Arguments) -> list[Any]:
         >>> on_host((("int64", (3,)), ("float32", (2, 2))))[0].tolist()
         [1, 1, 1]
     """
-    import tvm  # noqa: F401 - makes NumPy know bfloat16 and its like
+    import tvm  # noqa: F401 - registers bfloat16 and similar types with NumPy
 
     extents = [extent for _, shape in arguments for extent in shape if extent > 1]
     largest = min(LARGEST_INTEGER, min(extents, default=2) - 1)

@@ -1,4 +1,4 @@
-"""Provides ExpectedOutputs: what a workload computes without a schedule, and whether a program computes it too.
+"""Provides ExpectedOutputs: the results of a workload without a schedule, and whether a program computes the same.
 
 MetaSchedule's RewriteLayout (src/s_tir/meta_schedule/postproc/rewrite_layout.cc) lets a schedule choose the layout of
 weights. The scheduled module then begins with a block that copies the weight into it, and a build drops that block:
@@ -20,9 +20,9 @@ from costhub.collector.run.evaluator import Arguments, on_host, to_device
 from costhub.dataset.workload import argument_shapes, module_to_json
 
 REDUCTION_AXIS = 2
-"""TVM's number for it (``tvm.tirx.IterVar.CommReduce``)."""
+"""TVM's number for reduction axes (``tvm.tirx.IterVar.CommReduce``)."""
 
-# Sums in another order differ by about eps * sqrt(terms), relative to their size. The least tolerance leaves
+# Reordered sums differ by about eps * sqrt(terms), relative to their size. The smallest tolerance leaves
 # room for other formulas (Winograd's), the largest still finds a program that is wrong by half.
 ROUNDING = 4.0
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -40,21 +40,21 @@ OPERATIONS = {
 }
 
 Call = Callable[[list[Any]], object]
-"""Runs a program on tensors of its device and waits for it."""
+"""Runs a program on tensors on its device and waits for it."""
 
 
 @dataclass(frozen=True)
 class DefaultProgram:
-    """What `Builder.build` and `Runner.expected` need to know what a workload computes."""
+    """Input of `Builder.build` and `Runner.expected` to determine the results of a workload."""
 
     module_json: str
     arguments: tuple[tuple[str, tuple[int, ...]], ...]
     reduction: int
-    """The longest sum in it, on which the rounding of results depends."""
+    """The longest sum in it, which determines the rounding of results."""
 
 
 def default_program(module: Any, target: str) -> DefaultProgram:
-    """The workload (``tvm.IRModule``) as it stands; for a GPU its loops are bound to threads."""
+    """The workload (``tvm.IRModule``) unscheduled; for a GPU its loops are bound to threads."""
     import tvm
 
     target_object = tvm.target.Target(json.loads(target))
@@ -66,7 +66,7 @@ def default_program(module: Any, target: str) -> DefaultProgram:
 
 
 def longest_reduction(module: Any) -> int:
-    """The most terms that one block of the module adds up, multiplies or compares; 1 where none does."""
+    """The most terms that one block of the module adds up, multiplies or compares; 1 if there are none."""
     import tvm
 
     schedule = tvm.s_tir.Schedule(module)
@@ -87,12 +87,12 @@ class ExpectedOutputs:
     arguments: Arguments
     before: list[Any]
     after: dict[int, Any]
-    """By position, the arguments that the default program writes."""
+    """The arguments that the default program writes, by position."""
     reduction: int
 
     @classmethod
     def of(cls, call: Call, arguments: Arguments, device: Any, reduction: int) -> ExpectedOutputs:
-        """Runs the default program; an argument is an output where its content has changed."""
+        """Runs the default program; an argument is an output if its content has changed."""
         before = on_host(arguments)
         tensors = [to_device(value, device) for value in before]
         call(tensors)
@@ -100,13 +100,13 @@ class ExpectedOutputs:
         return cls(arguments, before, after, reduction)
 
     def difference(self, call: Call, arguments: Arguments, module_json: str | None, device: Any) -> str | None:
-        """Runs a program of the workload; a sentence where it computes something else, None where not.
+        """Runs a program of the workload; returns a sentence if its results differ, else None.
 
         Args:
             call: Runs the program.
-            arguments: Of the program, whose weights may have another layout.
-            module_json: The scheduled module, which says what layout.
-            device: The program's.
+            arguments: Arguments of the program, whose weights may have another layout.
+            module_json: The scheduled module, which shows that layout.
+            device: The program's device.
 
         Raises:
             ValueError: The layout is unknown, so nothing can be compared.
@@ -129,7 +129,7 @@ class ExpectedOutputs:
 
 
 def tolerance(dtype: str, reduction: int) -> float:
-    """Relative difference that rounding may make in sums of that many terms.
+    """Relative difference that rounding may cause in sums of `reduction` terms.
 
     Example:
         >>> tolerance("float32", 1), tolerance("float16", 16)
@@ -140,11 +140,11 @@ def tolerance(dtype: str, reduction: int) -> float:
 
 
 def unlike(output: Any, expected: Any, *, reduction: int, rounds: bool) -> str | None:
-    """How an output differs from what it should be by more than rounding; None where it does not.
+    """How an output differs from the expected one by more than rounding; None if it does not.
 
     Args:
         output: The output, which has the same shape as `expected`.
-        expected: What the default program computes.
+        expected: The default program's output.
         reduction: Terms of the longest sum.
         rounds: Integers may be rounded from floating point, and differ by one.
     """
@@ -169,21 +169,21 @@ def unlike(output: Any, expected: Any, *, reduction: int, rounds: bool) -> str |
 
 
 def _same(a: Any, b: Any) -> bool:
-    # By bytes: NaN is not equal to itself, and small types cannot all be compared.
+    # By bytes: NaN is not equal to itself, and not all small types can be compared.
     a, b = (np.ascontiguousarray(value).view(np.uint8) for value in (a, b))
     return bool(np.array_equal(a, b))
 
 
 def relaid(values: list[Any], module_json: str, shapes: list[tuple[int, ...]]) -> list[Any]:
-    """The arrays as the scheduled module takes them, unchanged where it keeps every layout.
+    """The arrays as the scheduled module takes them, unchanged if it keeps every layout.
 
     Args:
         values: One array per argument, in the workload's own layout.
-        module_json: The scheduled module, with the blocks that a build drops.
-        shapes: Of the arguments after scheduling.
+        module_json: The scheduled module, including the blocks that a build drops.
+        shapes: Shapes of the arguments after scheduling.
 
     Raises:
-        ValueError: A layout that cannot be read from the module.
+        ValueError: A layout cannot be read from the module.
     """
     if REWRITES not in module_json:
         return values
@@ -202,7 +202,7 @@ def relaid(values: list[Any], module_json: str, shapes: list[tuple[int, ...]]) -
 
 
 def _moved(values: Any, block: Any, shape: tuple[int, ...]) -> Any:
-    """A new array filled as the block fills its buffer; what it leaves out, as in padding, is zero."""
+    """A new array filled as the block fills its buffer; elements that it leaves out, as in padding, are zero."""
     # Open grids: an index that depends on one axis of many is computed for that axis alone.
     grids = np.ogrid[tuple(slice(int(axis.dom.extent)) for axis in block.iter_vars)]
     axes = {axis.var.name: grid for axis, grid in zip(block.iter_vars, grids, strict=True)}

@@ -1,4 +1,4 @@
-"""Provides reference_module and time_reference: the kernel whose drift tells whether a device is still what it was."""
+"""Provides reference_module and time_reference: the kernel whose drift shows whether a device has changed."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def reference_module(device_kind: str) -> Any:
 
 
 def time_reference(device_kind: str, target: str, *, quick: bool) -> tuple[float, ...]:
-    """Seconds per call of the reference kernel, whose median is to be taken.
+    """Seconds per call of the reference kernel, to be summarised by their median.
 
-    Three repeats of at least 10 ms; `quick`: three single calls; the first may find cold caches.
+    Three repeats of at least 10 ms; `quick`: three single calls; the first may run with cold caches.
     """
     full, calls = _timers(device_kind, target)
     return calls() if quick else full()

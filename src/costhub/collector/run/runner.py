@@ -1,4 +1,4 @@
-"""Provides Runner: the one process that measures, while nothing of ours computes beside it."""
+"""Provides Runner: the one process that measures, while no other process of ours computes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from costhub.isolation.child import Child, ChildDied, ChildError, ChildTimeout
 from costhub.isolation.limits import Limits
 
 REFERENCE_TIMEOUT_S = 120.0
-# A session must survive that someone kills the process that runs the kernel.
+# A session must survive if someone kills the process that runs the kernel.
 REFERENCE_ATTEMPTS = 3
 # The default program runs on one thread and without any tiling: minutes for the largest convolutions.
 EXPECTED_TIMEOUT_S = 60.0
 # TVM never unloads a library, each takes five of a process's 65,530 mappings (Linux, vm.max_map_count), and a
-# process without any left fails every program.
+# process that has none left fails every program.
 PROGRAMS_PER_PROCESS = 4000
-# Loading TVM takes processor time as well, and the reference kernel more than a program.
+# Loading TVM also takes processor time, and the reference kernel takes more than a program.
 CPU_ALLOWANCE_S = 120.0
 EXPECTED_CACHE_BYTES = 1 << 30
 # TVM's mode of its thread pool in which each thread has its own CPU (kSpecifyOneCorePerThread).
@@ -44,24 +44,24 @@ class RunResult:
     wall_s: float
     error: str | None
     output_checked: bool = False
-    """Whether its outputs were compared with those of the default program, and agree."""
+    """Whether its outputs were compared with those of the default program, and match."""
 
 
 class Runner:
     """Times programs one after the other in its own process.
 
-    The process is restarted after a crash, a hang or a device fault. Several runners, such as one of one
-    thread and one of all, may exist side by side; only one of them should run at a time.
+    The process is restarted after a crash, a hang or a device fault. Several runners, such as one with one
+    thread and one with all, may exist side by side, but only one of them should run at a time.
 
     Args:
         target: The TVM target, as JSON; the reference kernel is built for it.
-        device_kind: TVM's device name, ``cpu`` or ``cuda``.
-        evaluator: How a latency is taken.
-        timeout_s: Limit of one program, all repeats together.
-        threads: Of CPU programs; by default one per core, where TVM would take half of the CPUs it sees.
-        affinity: The CPUs that may compute, one for each thread; by default the last cores.
-        limits: What the process may take; by default half of the memory for CPU programs, and processor time
-            for a few time limits. Drivers of GPUs map more than there is, so these have no limit of memory.
+        device_kind: TVM's name for the device, ``cpu`` or ``cuda``.
+        evaluator: How a latency is measured.
+        timeout_s: Time limit of one program, for all repeats together.
+        threads: Number of threads of CPU programs; by default one per core (TVM alone would use half of the CPUs).
+        affinity: The CPUs to use, one for each thread; by default the last cores.
+        limits: Resources that the process may use; by default half of the memory for CPU programs, and processor time
+            for a few time limits. GPU drivers map more memory than there is, so GPU processes have no memory limit.
 
     Example:
         >>> Runner('{"kind": "llvm", "num-cores": 1}', threads=1).threads
@@ -84,7 +84,7 @@ class Runner:
         self.evaluator = evaluator or Evaluator()
         self.timeout_s = timeout_s
         self.cpus: tuple[int, ...] = ()
-        """The CPUs that compute; empty for other devices."""
+        """The CPUs used; empty for other devices."""
         if device_kind == "cpu":
             self.cpus = tuple(affinity or pick_cpus(threads or core_count()))
         self.threads = threads or max(1, len(self.cpus))
@@ -96,7 +96,7 @@ class Runner:
             prepare=partial(wake, device_kind, self.cpus),
             environment=tvm_threads(self.threads) if self.cpus else None,
             limits=limits or _limits(device_kind, CPU_ALLOWANCE_S + 2 * timeout_s * max(1, len(self.cpus))),
-            # One that waits for the next runner would hold the memory of its GPU.
+            # A process waiting for the next runner would hold on to GPU memory.
             is_shared=device_kind == "cpu",
             most_calls=PROGRAMS_PER_PROCESS,
         )
@@ -111,12 +111,12 @@ class Runner:
 
     @property
     def cpu_affinity(self) -> str | None:
-        """The CPUs that compute, such as ``0-1``; None for other devices."""
+        """The CPUs used, such as ``0-1``; None for other devices."""
         return cpu_list(self.cpus) or None
 
     @property
     def pid(self) -> int | None:
-        """The number of the process that measures; None where it does not run."""
+        """The ID of the measuring process; None if it is not running."""
         return self._child.pid
 
     def launch(self) -> None:
@@ -129,7 +129,7 @@ class Runner:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Stops the process while the block runs.
+        """Suspends the process while the block runs.
 
         TVM's threads look for work for a tenth of a second after each program, and slow down other processes.
         """
@@ -140,10 +140,10 @@ class Runner:
             self._child.thaw()
 
     def reference_s(self, *, quick: bool = False) -> float:
-        """Median seconds of the reference kernel, which is the same for every session on a device.
+        """Median seconds of the reference kernel, the same kernel for every session on a device.
 
         Args:
-            quick: Three calls, about 2 ms in all, instead of three times 10 ms of them.
+            quick: Take three calls, about 2 ms in total, instead of three repeats of 10 ms.
 
         Raises:
             MeasureError: The device cannot run it; nothing measured there would mean anything.
@@ -155,7 +155,7 @@ class Runner:
                 return statistics.median(self._child.call(time_kernel, timeout_s=REFERENCE_TIMEOUT_S))
             except (ChildDied, ChildTimeout) as error:
                 reason = str(error)
-            except Exception as error:  # TVM's, most of which are Python's own
+            except Exception as error:  # TVM's errors, most of which are Python's own
                 reason = str(error) if isinstance(error, ChildError) else class_and_end(error)
                 break
         raise MeasureError(f"The reference kernel failed on this device: {reason}")
@@ -170,18 +170,18 @@ class Runner:
     ) -> RunResult:
         """Runs the default program of a workload, whose outputs `run` compares with from now on.
 
-        Nothing is compared where it fails. It costs one call of the program, and nothing for one that was
+        Nothing is compared if it fails. It costs one call of the program, and nothing for one that was
         given before: call it whenever the workload changes. The library must stay until the runner ends, as
-        a process that starts anew needs it again.
+        a restarted process needs it again.
 
         Args:
             artifact: The library built from `default_program`.
-            arguments: (dtype, shape) of each.
+            arguments: (dtype, shape) of each argument.
             reduction: Terms of the longest sum, on which rounding depends.
-            timeout_s: Limit of the call; without a schedule it may be a hundred times slower than with one.
+            timeout_s: Time limit of the call; without a schedule it may be a hundred times slower than with one.
 
         Raises:
-            MeasureError: As `run`.
+            MeasureError: As for `run`.
         """
         self._expected = None
         run = partial(run_default, artifact, self.device_kind, arguments, reduction)
@@ -203,8 +203,8 @@ class Runner:
 
         Args:
             artifact: The library.
-            arguments: (dtype, shape) of each.
-            timeout_s: Limit instead of the runner's.
+            arguments: (dtype, shape) of each argument.
+            timeout_s: Time limit instead of the runner's.
             check: Compare the outputs first with those of the workload's default program, see `expected`.
             module_json: The scheduled module, without which programs that changed the layout of their weights
                 are not compared.
@@ -227,12 +227,12 @@ class Runner:
 
         Args:
             artifact: The library.
-            arguments: (dtype, shape) of each.
-            module_json: The scheduled module, which says in what layout the program takes its weights.
-            timeout_s: Limit instead of the runner's.
+            arguments: (dtype, shape) of each argument.
+            module_json: The scheduled module, which says in which layout the program takes its weights.
+            timeout_s: Time limit instead of the runner's.
 
         Raises:
-            MeasureError: As `run`.
+            MeasureError: As for `run`.
         """
         self._start()
         default = self._expected
@@ -245,7 +245,7 @@ class Runner:
         )
 
     def _expect_again(self, run_default: partial[RunResult]) -> None:
-        """Gives a new process what the last one knew."""
+        """Passes the expected outputs of the previous process on to a new one."""
         if self._result(run_default, EXPECTED_TIMEOUT_S).status != "ok":
             raise MeasureError(
                 f"The default program {run_default.args[0]} ran before and does not run any more; "
@@ -254,7 +254,7 @@ class Runner:
         self._expected_pid = self._child.pid
 
     def _result(self, function: Callable[[], RunResult], timeout_s: float) -> RunResult:
-        """What the function finds in the child."""
+        """Runs the function in the child and returns its result."""
         self._start()
         try:
             ran = self._child.call(function, timeout_s=timeout_s)
@@ -265,13 +265,13 @@ class Runner:
         if ran.status != "run_error":
             return ran
         if self.device_kind != "cpu":
-            # A device fault sticks to the process's context and would fail every program after it.
+            # A device fault persists in the process's context and would fail every program after it.
             self._child.kill()
         limit = self._child.limits.broken(None, ran.error or "")
         return replace(ran, error=" ".join(filter(None, [limit, ran.error])))
 
     def _start(self) -> None:
-        """Importing TVM and waking the device take seconds, which are part of no limit."""
+        """Starts the process; importing TVM and waking the device take seconds, which count towards no limit."""
         try:
             self._child.start()
         except MeasureError as error:
@@ -281,14 +281,14 @@ class Runner:
 
 
 def _limits(device_kind: str, cpu_s: float) -> Limits:
-    # The drivers of GPUs map more than there is.
+    # GPU drivers map more memory than there is.
     return Limits.share(1, cpu_s=cpu_s) if device_kind == "cpu" else Limits(cpu_s=cpu_s)
 
 
-# What follows runs in the child.
+# The code below runs in the child.
 
 _expected_outputs: dict[str, ExpectedOutputs] = {}
-"""What the default programs computed, by their libraries."""
+"""Outputs of the default programs, by library."""
 
 
 class WrongOutput(Exception):
@@ -299,15 +299,15 @@ def wake(device_kind: str, cpus: tuple[int, ...]) -> None:
     """Loads TVM and wakes the device, so that neither is ever timed.
 
     Args:
-        device_kind: TVM's device name.
-        cpus: The CPUs that the process may use, one for each thread of TVM; all where it is empty.
+        device_kind: TVM's name for the device.
+        cpus: The CPUs that the process may use, one for each TVM thread; all if it is empty.
     """
     if cpus:
         use_cpus(cpus)
     import tvm
 
     if cpus:
-        # Left to itself TVM gives its threads the CPUs from 0 on, whatever those of the process are.
+        # By default TVM gives its threads the CPUs from 0 on, whatever CPUs the process has.
         configure = tvm.get_global_func("runtime.config_threadpool")
         configure(ONE_CPU_PER_THREAD, len(cpus), [str(cpu) for cpu in cpus])
     device = tvm.device(device_kind, 0)
@@ -329,10 +329,10 @@ def time_program(
 
     Args:
         artifact: The library.
-        device_kind: TVM's device name.
+        device_kind: TVM's name for the device.
         arguments: (dtype, shape) of each argument.
-        evaluator: How a latency is taken.
-        default: The library of a default program that has run, with whose outputs this one's are compared.
+        evaluator: How a latency is measured.
+        default: The library of a default program that has run; its outputs are compared with this program's.
         module_json: The scheduled module, which shows the layout in which the program takes its weights.
     """
 
@@ -399,7 +399,7 @@ def _compare(default: str, module: Any, arguments: Arguments, module_json: str |
         difference = _expected_outputs[default].difference(
             lambda tensors: one_call(module, device, tensors), arguments, module_json, device
         )
-    except (KeyError, ValueError):  # nothing is kept of it, or the layout of the weights is unknown
+    except (KeyError, ValueError):  # no outputs of it are kept, or the layout of the weights is unknown
         return False
     if difference:
         forget()
