@@ -1,7 +1,7 @@
-"""Provides join_transposes: products of activations that read and write heads where they lie.
+"""Provides join_transposes: products of activations that read and write attention heads in place.
 
-In attention the heads of a token lie side by side in a row, and the products take one head after the other. TVM copies
-each operand into that order and the result back; here the kernel follows the order itself, as libraries do with their
+In attention the heads of a token are adjacent in a row, and the products process one head after another. TVM copies
+each operand into that order and the result back; here the kernel uses that order directly, as libraries do with
 strides.
 """
 
@@ -21,40 +21,40 @@ from costhub.collector.workloads.relax_calls import FUSABLE, INJECTIVE, PERMUTE,
 from costhub.collector.workloads.row_norms import extent
 
 HEADS = "matmul_heads"
-"""How the block of such a product is named."""
+"""Name of the block of such a product."""
 COPY = "transpose_heads"
 _MATMUL = "relax.matmul"
 _SLICE = "relax.strided_slice"
 _SHAPED = (RESHAPE, "relax.squeeze", "relax.expand_dims")
-"""Operators that keep the numbers in their order."""
+"""Operators that keep the elements in order."""
 Index = Sequence[Any]
 At = Callable[[Index], Index]
 
 
 @dataclass(frozen=True)
 class _View:
-    """A tensor that is another one in another order."""
+    """A tensor whose elements are those of another one in a different order."""
 
     data: Any
-    """The variable that is read."""
+    """The variable to read from."""
     at: At
     """Index of the view -> index of the data."""
     factor: float = 1.0
-    """By which the numbers of the data are multiplied."""
+    """Factor by which the elements of the data are multiplied."""
     is_permuted: bool = False
 
 
 def join_transposes(mod: Any, weights: set[Any]) -> Any:
-    """The products of activations in ``main``, without copies of what they read and write.
+    """Removes copies before and after the products of activations in ``main``.
 
-    An operand is copied where the numbers of a row would lie apart, once instead of step by step.
+    An operand is copied only if the elements of a row would not be contiguous, and then once instead of step by step.
 
     Args:
         mod: A relax module without dead code; it is not changed.
         weights: Variables of ``main`` that depend on weights alone.
 
     Returns:
-        A module in which what is not used any more still stands.
+        A module that still contains code that is no longer used.
     """
     main, uses = mod["main"], _Uses()
     uses.visit_expr(main)
@@ -127,7 +127,7 @@ class _Uses(PyExprVisitor):  # type: ignore[misc]
         self.visit_expr(binding.value)
 
     def ends_in(self, var: Any, operator: str) -> bool:
-        """Whether `var` is a result of the operator, perhaps of other shape, that nothing else reads."""
+        """Whether `var` is a result of the operator, perhaps reshaped, that nothing else reads."""
         value = self.values.get(var)
         if value is None or self.counts[var] != 1:
             return False
@@ -171,7 +171,7 @@ class _Joiner(PyExprMutator):  # type: ignore[misc]
         return variable
 
     def _in_rows(self, data: Any, shape: Sequence[int]) -> _View:
-        """An operand as a view; where the numbers of a row lie apart, of a copy made in one step."""
+        """An operand as a view; of a copy made in one step if the elements of a row are not contiguous."""
         view = self._view(data)
         if _is_contiguous(view, shape):
             return view
@@ -187,7 +187,7 @@ class _Joiner(PyExprMutator):  # type: ignore[misc]
         return found if factor == 1.0 else relax.op.multiply(self.builder_.emit(found), relax.const(factor, "float32"))
 
     def _written(self, call: Any) -> Any:
-        """A product that is only used in another order, in that order."""
+        """A product that is only used in another order, computed in that order."""
         variable = call.args[0]
         view = self._view(variable, until=self.products)
         if view.data not in self.products or view.factor != 1.0:
@@ -213,7 +213,7 @@ class _Joiner(PyExprMutator):  # type: ignore[misc]
         return relax.op.reshape(self.builder_.emit(self._call(left, right, sizes, order)), call.ty.shape)
 
     def _view(self, data: Any, until: Any = ()) -> _View:
-        """What a tensor is made of, as far back as its numbers are only put into another order."""
+        """Traces a tensor back through operators that only rearrange or scale its elements."""
         made: Any = self.lookup_binding(data) if isinstance(data, relax.Var) and data not in until else None
         if isinstance(made, relax.Var):
             return self._view(made, until)
@@ -239,14 +239,14 @@ class _Joiner(PyExprMutator):  # type: ignore[misc]
         return _plain(data)
 
     def _slice(self, data: Any, made: Any, until: Any) -> _View:
-        """Every number of a stretch."""
+        """A slice with step 1."""
         axes, begins, _, steps = ([int(value) for value in part.fields] for part in made.args[1:])
         if any(step != 1 for step in steps) or min(begins) < 0 or not _is_static(made.args[0]):
             return _plain(data)
         return self._shifted(made.args[0], dict(zip(axes, begins, strict=True)), until)
 
     def _shifted(self, data: Any, begins: Mapping[int, int], until: Any) -> _View:
-        """A stretch of a tensor: the number at which it begins, by axis."""
+        """A slice of a tensor, given its first index by axis."""
         inner = self._view(data, until)
         return _View(
             inner.data,
@@ -273,7 +273,7 @@ def _plain(data: Any) -> _View:
 
 
 def _factor(made: Any, name: str) -> float | None:
-    """The number by which a tensor is multiplied; None where it is not one number."""
+    """The number by which a tensor is multiplied; None if it is not a single number."""
     value = getattr(made.args[1], "value", None) if name in ("relax.multiply", "relax.divide") else None
     if value is None or not hasattr(value, "numpy") or math.prod(value.shape) != 1:
         return None
@@ -284,9 +284,9 @@ def _factor(made: Any, name: str) -> float | None:
 
 
 def _reshaped(source: Sequence[int], target: Sequence[int]) -> At:
-    """Index in the shape `target` -> index in the shape `source` of the same numbers in the same order.
+    """Index in the shape `target` -> index in the shape `source` of the same elements in the same order.
 
-    Axes that stand for one another are matched, so that most indices need no division.
+    Corresponding axes are matched, so that most indices need no division.
     """
     groups, i, j = [], 0, 0
     while i < len(source) or j < len(target):
@@ -319,7 +319,7 @@ def _reshaped(source: Sequence[int], target: Sequence[int]) -> At:
 
 
 def _is_contiguous(view: _View, shape: Sequence[int]) -> bool:
-    """Whether the numbers of the last axis lie side by side in the data."""
+    """Whether the elements of the last axis are contiguous in the data."""
     sizes = _shape(view.data)
 
     def place(last: int) -> int:

@@ -1,4 +1,4 @@
-"""Provides load_exported: a file of torch.export, of which nothing runs that its writer has put there."""
+"""Provides load_exported: reads a torch.export file without running code that its author put there."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from costhub.files import open_regular
 
 MAX_ENTRIES = 100_000
 MAX_PROGRAM_BYTES = 256 << 20
-"""Of the graph as JSON: that of a BERT takes 0.5 MB."""
+"""Size limit of the graph as JSON: that of a BERT takes 0.5 MB."""
 _OLD = ("serialized_exported_program.json", "version")
-"""Names in a file of torch before 2.8, which keeps everything at the top of the archive."""
+"""Entries in files of torch before 2.8, which stores everything at the top level of the archive."""
 _ENTRIES = re.compile(
     r"(\.data/(version|serialization_id)|archive_format|archive_version|byteorder|version"
     r"|models/\w+\.json|data/(weights|constants)/(weight_\d+|tensor_\d+|\w+_config\.json|\w+\.pt)"
     r"|data/sample_inputs/\w+\.pt|extra/[\w./-]+"
     r"|serialized_(exported_program\.json|(state_dict|constants|example_inputs)\.pt)|extra_files/[\w./-]+)"
 )
-"""Everything that `torch.export.save` writes, but for the two kinds below."""
+"""Everything that `torch.export.save` writes, except the two kinds below."""
 _RUNS = {
     "data/aotinductor/": "compiled code",
     "data/constants/custom_obj_": "an object of a class of its own",
@@ -38,9 +38,9 @@ _RUNS = {
 def load_exported(path: str | Path) -> Any:
     """Reads what ``torch.export.save`` wrote.
 
-    torch reads parts of such a file with pickle, and makes Python of others: names, conditions and formulas of
-    sizes. So all of these are looked at first, in the very bytes that torch reads afterwards; pickles may hold
-    tensors and containers only. That is much less than a sandbox: the operators that the network calls are
+    torch reads parts of such a file with pickle, and turns others into Python code: names, conditions and formulas of
+    sizes. So all of these are checked first, in the very bytes that torch reads afterwards; pickles may contain
+    only tensors and containers. This is far from a sandbox: the operators that the network calls are
     torch's, and there are many.
 
     Args:
@@ -50,8 +50,8 @@ def load_exported(path: str | Path) -> Any:
         The ``torch.export.ExportedProgram``.
 
     Raises:
-        WorkloadError: It is no such file, or holds what could run; the message is a phrase.
-        Exception: Whatever torch raises for a damaged one.
+        WorkloadError: It is not such a file, or contains something that could run; the message is a phrase.
+        Exception: Whatever torch raises for a damaged file.
     """
     import torch
 
@@ -63,7 +63,7 @@ def load_exported(path: str | Path) -> Any:
 
 
 def is_archive(path: str | Path) -> bool:
-    """Whether a file ends like the archives that ``torch.export.save`` writes, which is seen without torch.
+    """Whether a file ends like an archive written by ``torch.export.save``, checked without torch.
 
     Raises:
         WorkloadError: It is not a regular file.
@@ -74,7 +74,7 @@ def is_archive(path: str | Path) -> bool:
 
 @contextlib.contextmanager
 def _tensors_only() -> Iterator[None]:
-    """Makes torch refuse every pickle but those of tensors, also where it would try again without that check."""
+    """Makes torch reject all pickles except those of tensors, even where it would retry without that check."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -87,7 +87,7 @@ def _tensors_only() -> Iterator[None]:
 
 
 def _check(file: BinaryIO) -> None:
-    """Refuses an archive with anything that torch would run, or inflate."""
+    """Rejects archives containing anything that torch would run or decompress."""
     names = _checked_names(file)
     read = _reader(file, names)
     for name in names:
@@ -100,7 +100,7 @@ def _check(file: BinaryIO) -> None:
 
 
 def _checked_names(file: BinaryIO) -> list[str]:
-    """The names of the entries, without the folder that all of them are in."""
+    """The names of the entries, without the folder that contains them all."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
@@ -130,14 +130,14 @@ def _checked_names(file: BinaryIO) -> list[str]:
 
 
 def _reader(file: BinaryIO, names: Sequence[str]) -> Callable[[str], bytes]:
-    """Reads an entry by its name, with the very reader that torch will use for it."""
+    """Reads an entry by its name, with the same reader that torch will use."""
     file.seek(0)
     if _OLD[0] in names:
         return zipfile.ZipFile(file).read
     from torch.export.pt2_archive import PT2ArchiveReader
 
     archive = PT2ArchiveReader(file)
-    # A zip file can be made to look different to two readers.
+    # A zip file can be crafted to look different to two readers.
     if sorted(set(archive.get_file_names())) != sorted(names):
         raise WorkloadError("torch finds other files in it than Python does")
     return archive.read_bytes
@@ -158,14 +158,14 @@ def _check_pickle(name: str, data: bytes) -> None:
     try:
         if data:
             torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # pickle raises anything
+    except Exception as error:  # pickle can raise anything
         raise WorkloadError(
             f"{name} in it holds more than tensors, so reading it could run code ({class_and_line(error)[:150]})"
         ) from error
 
 
 def _check_payloads(name: str, content: Any, read: Callable[[str], bytes]) -> None:
-    """The weights or constants: numbers as they are in memory, or pickles of tensors."""
+    """The weights or constants: raw numbers as in memory, or pickles of tensors."""
     payloads = content.get("config") if isinstance(content, dict) else None
     if not isinstance(payloads, dict) or not all(isinstance(payload, dict) for payload in payloads.values()):
         raise WorkloadError(f"{name} in it is not a list of tensors")
@@ -188,14 +188,14 @@ _OPERATOR = re.compile(
     r"|math\.(ceil|floor|trunc|sqrt)|torch\.sym_\w+|",
     re.ASCII,
 )
-"""What a node may call. Others reach all of torch, which has a function for everything that a program can do."""
+"""Functions that a node may call. Others give access to all of torch, which has a function for nearly everything."""
 _NAMES = ("name", "forward_arg_names")
 _FREE = ("metadata", "as_string", "as_strings")
-"""Keys of texts that stay texts: where a node came from, and arguments."""
+"""Keys of texts that remain texts: the origin of a node, and arguments."""
 
 
 def _check_program(value: Any, key: str = "") -> None:
-    """Checks every text of a graph that torch makes Python of."""
+    """Checks every text of a graph that torch turns into Python code."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
             _check_text(name, "")
@@ -224,7 +224,7 @@ def _check_text(text: str, key: str) -> None:
 
 
 def _check_spec(text: str) -> None:
-    """The form of inputs or outputs: JSON, in which the names of fields are JSON again."""
+    """The form of inputs or outputs: JSON, in which the names of fields are JSON themselves."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -247,7 +247,7 @@ _FUNCTIONS = frozenset(
     "FloatPow FloatTrueDiv IntTrueDiv IsNonOverlappingAndDenseIndicator TruncToFloat TruncToInt RoundToInt "
     "RoundDecimal ToFloat Identity".split()
 )
-"""What formulas of sizes are made of."""
+"""The building blocks of size formulas."""
 _METHODS = ("size", "stride", "storage_offset")
 
 

@@ -15,11 +15,11 @@ from costhub.dataset.operator_class import classify
 from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json, workload_id
 from costhub.errors import WorkloadError, class_and_line
 
-# Longer names are harder to read, and the start of the id distinguishes kernels.
+# Longer names are harder to read, and the start of the id tells kernels apart.
 _MAX_WORDS = 8
 
 TOO_LITTLE, TOO_MUCH = "too little work", "too much memory"
-"""Why kernels are left out that could be tuned."""
+"""Why tunable kernels are left out."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class KernelBounds:
     least_flop: float
     """Kernels with less arithmetic are left out, unless"""
     least_bytes: float
-    """their arguments have at least so many bytes."""
+    """their arguments have at least this many bytes."""
     most_bytes: float
     """Kernels with larger arguments are left out."""
 
     def reason(self, flop: float, argument_bytes: float) -> str:
-        """Why a kernel is left out; empty where it is not.
+        """Why a kernel is left out; empty if it is not.
 
         Example:
             >>> KernelBounds(2e5, 1e6, 2.0**26).reason(1e3, 1e3)
@@ -63,24 +63,24 @@ class NetworkKernels:
     """The kernels of one network."""
 
     functions: int
-    """Calls of kernels in it, data movements included."""
+    """Number of kernel calls in it, including data movements."""
     tasks: tuple[ExtractedKernel, ...]
     left_out: dict[str, int]
     """Why kernels were left out, and how many for each reason."""
     open_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Where the network leaves a size open -> the size that was taken."""
+    """Places where the network leaves a size open -> the size used."""
 
 
 def extract_kernels(
     network: str, target: str, bounds: KernelBounds, lowering: Lowering = AS_IN_TORCH
 ) -> NetworkKernels:
-    """The kernels of a network worth measuring; to be called in a child process.
+    """The kernels of a network worth measuring; call it in a child process.
 
     Args:
         network: A name of the zoo, or the path of a file that ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
         target: The TVM target, as JSON.
-        bounds: Which kernels are worth it.
-        lowering: How kernels are made of its operators.
+        bounds: Which kernels are worth measuring.
+        lowering: How its operators become kernels.
 
     Raises:
         WorkloadError: Torch or TVM fails.
@@ -124,7 +124,7 @@ def _extracted(found: Sequence[Any], bounds: KernelBounds) -> NetworkKernels:
 
 
 def _unfit(mod: Any, bounds: KernelBounds) -> str:
-    """Why a kernel is not worth measuring, or cannot be; empty where it is."""
+    """Why a kernel cannot be measured or is not worth it; empty if it is."""
     try:
         check_schedulable(mod)
     except WorkloadError as error:
@@ -141,12 +141,12 @@ def _unfit(mod: Any, bounds: KernelBounds) -> str:
 
 
 def _argument_bytes(mod: Any) -> float:
-    """Of a kernel that is float32 throughout."""
+    """Bytes of the arguments of a kernel that is float32 throughout."""
     return sum(4.0 * int(np.prod(shape)) for _, shape in argument_shapes(mod))
 
 
 def _name(task: str, mod: Any, identity: str) -> str:
-    """Operators, shapes of the first two arguments, and the start of the id for kernels alike in these."""
+    """Operators, shapes of the first two arguments, and the start of the id to distinguish kernels that share these."""
     # TVM numbers the functions of a module: fused_conv2d1_add_relu3 is conv2d, add and relu.
     operators = re.sub(r"(?<=[a-z_])\d+(?=_|$)", "", task.removeprefix("fused_")).replace("tir_", "")
     operators = "_".join(operators.split("_")[:_MAX_WORDS])

@@ -16,11 +16,11 @@ from costhub.errors import WorkloadError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 
-# The zoo takes at most six seconds a network; a file may hold a network of any size.
+# Networks of the zoo take at most six seconds each; a file may hold a network of any size.
 _TIMEOUT_S = 900.0
 
 LEAST_FLOP, LEAST_BYTES = 2e5, 1e6
-"""Kernels with less work and smaller arguments are not measured: the network's time hardly depends on them."""
+"""Kernels with less work and smaller arguments are not measured: they hardly affect the network's time."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ class NetworkReport:
     """The result of extraction for one network."""
 
     network: str
-    """Its name in the workloads table."""
+    """The network's name in the workloads table."""
     functions: int
-    """Calls of kernels in it, data movements included."""
+    """Number of kernel calls in it, including data movements."""
     tasks: int
     """Distinct kernels."""
     kept: int
-    """Those of them that are worth measuring."""
+    """The distinct kernels worth measuring."""
     left_out: dict[str, int]
     """Why the others were left out, and how many for each reason."""
     seconds: float
-    """Time that it took."""
+    """Seconds that extraction took."""
     open_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Where the file leaves a size open (``axis 0 of x``) -> the size of the example input, which was taken."""
+    """Places where the file leaves a size open (``axis 0 of x``) -> the size of the example input, which is used."""
 
 
 def network_workloads(
@@ -75,26 +75,26 @@ def network_workloads(
     lowering: Lowering = AS_IN_TORCH,
     on_network: Callable[[NetworkReport], None] | None = None,
 ) -> tuple[NetworkWorkload, ...]:
-    """The kernels that TVM makes of networks at batch 1, each distinct one once, the heaviest first.
+    """Extracts the distinct kernels that TVM generates for networks at batch 1, the heaviest first.
 
-    Networks go through torch.export and TVM's importer, are legalised and fused; the kernels are those that
+    Networks go through torch.export and TVM's importer, are legalised and fused; the kernels are the ones that
     ``meta_schedule.relax_integration.extract_tasks`` finds. The same kernel of two networks is one workload.
 
     Args:
         names: Networks of the zoo (``resnet50``), ``all`` for every one, or paths of ``.pt2`` files, as
             ``torch.export.save`` writes them, or ``.json`` files, as ``tvm.ir.save_json`` writes a relax
-            module. A ``.pt2`` that holds what could run is refused (`exported_file.load_exported`), and still torch
-            was not made to read files of people whom you do not trust.
+            module. A ``.pt2`` that contains code is rejected (`exported_file.load_exported`); even so, torch
+            was not designed to read files from people you do not trust.
         target: The TVM target, as JSON.
         least_flop: Kernels with less arithmetic are left out, unless
-        least_bytes: Their arguments have at least so many bytes. Kernels that compute nothing always are.
-        most_bytes: Kernels with larger arguments are left out: making their inputs takes longer than running.
-        lowering: How kernels are made of operators: fast math and other layouts make other workloads.
+        least_bytes: their arguments have at least this many bytes. Kernels that compute nothing are always left out.
+        most_bytes: Kernels with larger arguments are left out: creating their inputs takes longer than running them.
+        lowering: How operators become kernels: fast math and other layouts produce different workloads.
         on_network: Called with the report of each network.
 
     Raises:
         UnknownNameError: No network has such a name.
-        WorkloadError: A file holds no exported network, or torch or TVM does not support it.
+        WorkloadError: A file holds no exported network, or one that torch or TVM does not support.
         MeasureError: The child process that imports torch does not start.
     """
     chosen = name_networks(names)
@@ -119,11 +119,11 @@ def network_workloads(
 
 
 def name_networks(names: Sequence[str]) -> dict[str, str]:
-    """Name in the workloads table -> name of the zoo, or path, of all that `names` name.
+    """Maps names in the workloads table to zoo names or paths, for all networks in `names`.
 
     Raises:
         UnknownNameError: No network has such a name.
-        WorkloadError: There is no such file, or two networks have one name.
+        WorkloadError: There is no such file, or two networks share a name.
     """
     chosen: dict[str, str] = {}
     for label, network in (pair for name in names for pair in _named(name)):

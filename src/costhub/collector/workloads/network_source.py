@@ -1,4 +1,4 @@
-"""Provides read_network: a network as torch code and as a relax module, by name or from a file."""
+"""Provides read_network: reads a network as torch code and as a relax module, by name or from a file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ BLOCKED, PLAIN = "blocked", "plain"
 LAYOUTS = (BLOCKED, PLAIN)
 
 RELAX, TORCH = ".json", ".pt2"
-"""How the names of files with a network end: `tvm.ir.save_json` and ``torch.export.save`` wrote them."""
+"""File name extensions of networks written by `tvm.ir.save_json` and ``torch.export.save``."""
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """How kernels are made of the operators of a network; each way makes other workloads.
+    """How the operators of a network become kernels; each way produces different workloads.
 
     Example:
         >>> Lowering(layout="blocked").lanes('{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}')
@@ -49,7 +49,7 @@ class Lowering:
             raise UnknownNameError("layout", self.layout, close, "`costhub tune --help`", LAYOUTS)
 
     def lanes(self, target: str) -> int:
-        """The most channels of a block for a target (JSON); 0 where no layout changes."""
+        """Maximum number of channels in a block for a target (JSON); 0 if no layout changes."""
         import tvm
 
         from costhub.collector.workloads.blocked_layouts import vector_lanes
@@ -59,7 +59,7 @@ class Lowering:
 
 
 AS_IN_TORCH = Lowering()
-"""The kernels that TVM makes by itself."""
+"""TVM's own default lowering."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class NetworkSource:
     """A network and an input for it."""
 
     mod: Any
-    """The relax module; its ``main`` takes the inputs, and then what `transform` makes of the weights."""
+    """The relax module; its ``main`` takes the inputs, then the result of `transform` on the weights."""
     transform: Any | None
-    """A module whose ``main`` makes the further arguments of the tuple of weights; None for a relax file."""
+    """A module whose ``main`` computes the remaining arguments from the tuple of weights; None for a relax file."""
     weights: tuple[Any, ...]
-    """The weights (``torch.Tensor``), without content where the device is ``meta``."""
+    """The weights (``torch.Tensor``), without content if the device is ``meta``."""
     inputs: tuple[Any, ...]
     """An example of each input: tensors of torch, or NumPy arrays for a relax file."""
     torch: Any | None
@@ -79,13 +79,13 @@ class NetworkSource:
     exported: Any | None = None
     """The relax module whose ``main`` takes the weights themselves; None for a relax file."""
     open_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Where the export leaves a size open (``axis 0 of x``) -> the size of the example, which is taken."""
+    """Places where the export leaves a size open (``axis 0 of x``) -> the size of the example, which is used."""
 
     def in_blocks(self, lanes: int) -> NetworkSource:
         """The same network with convolutions in blocked layouts; a relax file keeps its own layouts.
 
         Args:
-            lanes: The most channels of a block (`Lowering.lanes`); 0 for torch's layouts.
+            lanes: Maximum number of channels in a block (`Lowering.lanes`); 0 for torch's layouts.
         """
         if not lanes or self.exported is None:
             return self
@@ -98,8 +98,8 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSo
 
     Args:
         name: A name of the zoo, or the path of what ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
-        device: ``meta`` for a torch network without weights, in no time and no memory.
-        lanes: The most channels of a block, for convolutions in blocked layouts (`Lowering.lanes`); a relax module
+        device: ``meta`` for a torch network without weights, which takes no time and no memory.
+        lanes: Most channels in a block, for convolutions in blocked layouts (`Lowering.lanes`); a relax module
             keeps its own layouts.
 
     Raises:
@@ -118,7 +118,7 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSo
 
 
 def _lifted(exported: Any, lanes: int) -> tuple[Any, Any]:
-    """The module of a network and the one that makes its further arguments of the weights."""
+    """The module of a network, and the one that computes its remaining arguments from the weights."""
     import tvm
 
     from costhub.collector.workloads.relax_import import TRANSFORM_PARAMS, lift_weights
@@ -133,14 +133,14 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
     """The ``torch.nn.Module`` of a network in evaluation mode, and an example of its inputs.
 
     Raises:
-        WorkloadError: A file holds what could run, or was exported with inputs that are not tensors by position.
+        WorkloadError: A file contains what could run, or was exported with inputs that are not tensors by position.
     """
     network, inputs, _ = _read_torch(name, device)
     return network, inputs
 
 
 def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str, int]]:
-    """As `read_torch`, and the sizes that a file leaves open."""
+    """Like `read_torch`, plus the sizes that a file leaves open."""
     if name in NETWORKS:
         network = NETWORKS[name]
         return network.build(device=device), (network.example(device=device),), {}
@@ -152,15 +152,15 @@ def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str,
     if by_keyword or not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
         raise WorkloadError("it was exported with inputs that are not tensors by position")
     with warnings.catch_warnings():
-        # torch copies an exported program with a part of itself that it warns of.
+        # torch copies an exported program with a part of itself that triggers its own warning.
         warnings.simplefilter("ignore", FutureWarning)
-        # `to` would leave tensors that the network makes itself, such as masks, where they were.
+        # `to` would not move tensors that the network creates itself, such as masks.
         moved = move_to_device_pass(program, device).module()
     return moved, tuple(value.to(device) for value in inputs), _open_sizes(program, inputs)
 
 
 def _open_sizes(program: Any, inputs: Sequence[Any]) -> dict[str, int]:
-    """Where an exported program leaves sizes open -> what they are in its example; one entry for one symbol."""
+    """Places where an exported program leaves sizes open -> their values in its example; one entry per symbol."""
     import torch
 
     arguments = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
@@ -193,7 +193,7 @@ def _read_relax(path: Path) -> Any:
 
 
 def _example(param: Any) -> Any:
-    """Normal numbers, or zeros and ones where they may be indices, in the shape of an argument."""
+    """Normally distributed numbers, or zeros and ones if they may be indices, in the shape of an argument."""
     shape = getattr(getattr(param.ty, "shape", None), "values", None)
     if shape is None or not all(hasattr(extent, "value") for extent in shape):
         raise WorkloadError(

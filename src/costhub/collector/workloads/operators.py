@@ -1,6 +1,6 @@
-"""Provides the operators that workload suites are made of: their tensor expressions and families.
+"""Provides the operators used by workload suites: their tensor expressions and families.
 
-Each expression takes sizes and returns its arguments, the output last. They are of float32 unless they say so.
+Each expression takes sizes and returns its arguments, the output last. They are float32 unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-# What one AVX512-VNNI instruction multiplies: 4 inputs for each of 16 outputs.
+# Operands of one AVX512-VNNI instruction: 4 inputs for each of 16 outputs.
 VNNI_OUTPUTS, VNNI_INPUTS = 16, 4
 FROM_TVM = {
     "conv1d": ("conv1d_nlc", "float32"),
@@ -28,7 +28,7 @@ FROM_TVM = {
     "float16_batch_matmul": ("batch_matmul_nkkm", "float16"),
     "float16_conv2d": ("conv2d_nhwc", "float16"),
 }
-"""TVM's name of each operator, and the dtype of all its tensors."""
+"""TVM's name for each operator, and the dtype of all its tensors."""
 
 FAMILY = {
     "conv1d": "conv",
@@ -61,11 +61,11 @@ FAMILY = {
     "swiglu": "elementwise",
     "add_relu": "elementwise",
 }
-"""The family of each operator, but for 1 x 1 convolutions; `family` has those as well."""
+"""The family of each operator, except 1 x 1 convolutions, which `family` handles."""
 
 CONV2D = ("conv2d", "int8_conv2d", "float16_conv2d")
 KERNEL = 5
-"""Where these have the size of their window among their sizes."""
+"""Position of the window size among the sizes of these operators."""
 
 Expression = Callable[..., Any]
 
@@ -73,7 +73,7 @@ Expression = Callable[..., Any]
 def expression(operator: str) -> Expression:
     """The function that builds `operator`'s tensor expression from its sizes.
 
-    Most come from TVM's own ``meta_schedule.testing.te_workload``, so that figures compare with the
+    Most come from TVM's own ``meta_schedule.testing.te_workload``, so that results are comparable with the
     literature.
 
     Raises:
@@ -85,7 +85,7 @@ def expression(operator: str) -> Expression:
 
     name, dtype = FROM_TVM[operator]
     function: Expression = getattr(te_workload, name)
-    # Omitted where it is the default: not all of TVM's functions take one.
+    # Omitted if it is the default: not all of TVM's functions take one.
     return partial(function, in_dtype=dtype, out_dtype=dtype) if dtype != "float32" else function
 
 
@@ -197,7 +197,7 @@ def int8_dense(rows: int, columns: int, summed: int) -> list[Any]:
     """uint8 (rows, summed) times int8 weights, summed in int32.
 
     The weights are packed as VNNI reads them, (columns / 16, summed / 4, 16, 4). TVM's rule takes any layout,
-    and its programs are silently wrong where the 64 bytes do not lie side by side.
+    and its programs are silently wrong if the 64 bytes are not contiguous.
     """
     from tvm import te
 

@@ -1,8 +1,8 @@
-"""Provides pack_products: products of activations and weights, whose weights lie in the order in which they are read.
+"""Provides pack_products: packs the weights of products in the order in which they are read.
 
-In rows of all outputs, as torch keeps them, the weights that a vector of outputs reads one after the other lie far
+Stored in rows of all outputs, as in torch, the weights that a vector of outputs reads in succession are far
 apart, each in another page of memory. Libraries of kernels pack them (Goto and van de Geijn 2008, "Anatomy of
-high-performance matrix multiplication", section 4); where they are weights, that happens once, before the network runs.
+high-performance matrix multiplication", section 4); for weights, this happens once, before the network runs.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from costhub.collector.workloads.relax_calls import (
 from costhub.collector.workloads.row_norms import extent, row_norm
 
 PRODUCT = "matmul_packed"
-"""How the block of such a product is named."""
+"""Name of the block of such a product."""
 _DIMENSIONS = 2
 _MOST_ADDED = 0.1
-"""Columns of zeros, as a share of the weights, that may be added so that vectors divide them."""
+"""Columns of zeros, as a share of the weights, that may be added so that the vector length divides them."""
 _FEW, _MOST = 6, 14
 """Rows of a tile that keeps a vector unit busy and its sums in registers."""
 
 
 def pack_products(mod: Any, lanes: int) -> Any:
-    """The products of ``main`` with packed weights: ``matmul`` of two dimensions, of activations and weights.
+    """Packs the weights of products in ``main``: two-dimensional ``matmul`` of activations and weights.
 
-    Products stay as they are whose outputs no vector nearly divides, of other types than float32, and of activations
-    alone, except that these read and write heads where they lie (`join_transposes`).
+    Products stay unchanged if no vector nearly divides their outputs, for types other than float32, and for activations
+    only, except that the latter read and write heads in place (`join_transposes`).
 
     Args:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
-        lanes: Outputs of a vector (`vector_lanes`).
+        lanes: Outputs in a vector (`vector_lanes`).
     """
     rows = _InRows(mod)
     rows.builder_.update_func(mod.get_global_var("main"), rows.visit_expr(mod["main"]))
@@ -56,7 +56,7 @@ def pack_products(mod: Any, lanes: int) -> Any:
 
 
 def padded_rows(rows: int) -> int:
-    """The rows that a kernel computes: as many as there are, or a few more, so that tiles of some size fit.
+    """The rows that a kernel computes: as many as given, or a few more, so that tiles of some size fit.
 
     Example:
         >>> padded_rows(128), padded_rows(197), padded_rows(1)
@@ -73,13 +73,13 @@ def padded_rows(rows: int) -> int:
 def packed_product(rows: int, depth: int, columns: int, lanes: int) -> Any:
     """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
 
-    Rows that there are not repeat the last one, and are left out of what it writes.
+    Rows beyond the last repeat it, and are not written.
 
     Args:
-        rows: Of the activations.
-        depth: Numbers that each output is a sum of.
-        columns: Of the product.
-        lanes: Columns that lie side by side.
+        rows: Rows of the activations.
+        depth: Number of terms in the sum for each output.
+        columns: Columns of the product.
+        lanes: Columns stored side by side.
     """
     shape = [extent(rows), extent(depth)]
     data = te.placeholder(shape, "float32", name="data")
@@ -131,7 +131,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         lanes, weights, added = self.lanes, call.args[1], -shapes[1][1] % self.lanes
         if added > _MOST_ADDED * columns:
             return call
-        if added:  # such as the 50,257 words of GPT-2, which no vector divides
+        if added:  # such as the 50,257 words of GPT-2, which no vector length divides
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
         packed = relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes))
         kernel = self.builder_.add_func(packed_product(rows, depth, columns + added, lanes), PRODUCT)
@@ -159,15 +159,15 @@ _POINTWISE = {
     **dict.fromkeys(("relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.relu", "relax.nn.silu", "relax.clip"), 1),
     **dict.fromkeys(("relax.tanh", "relax.sigmoid", "relax.exp", "relax.erf", _NORM, _SOFTMAX), 1),
 }
-"""Operators that compute each row of a tensor by itself, and how many tensors of its shape they may take."""
+"""Operators that compute each row of a tensor separately, and how many tensors of its shape they may take."""
 
 
 @mutator
 class _InRows(PyExprMutator):  # type: ignore[misc]
-    """Moves reshapes from (..., n) to more dimensions behind what computes each row of n by itself.
+    """Moves reshapes from (..., n) to more dimensions behind operators that compute each row of n separately.
 
     torch.export puts such reshapes around each dense layer and each product of attention, and TVM fuses nothing across
-    them. It also broadcasts to the shape that there is already, which TVM would copy.
+    them. It also broadcasts to the existing shape, which TVM would copy.
     """
 
     def visit_call_(self, call: Any) -> Any:
@@ -195,7 +195,7 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         return relax.op.reshape(self.builder_.emit(computed), call.ty.shape)
 
     def _permuted_once(self, call: Any) -> Any:
-        """Of two permutations one after the other, one; a reshape where numbers stay in their order."""
+        """Merges two consecutive permutations into one; into a reshape if the elements keep their order."""
         made, data, axes = made_by(self, call.args[0], PERMUTE), call.args[0], permuted_axes(call)
         if made is not None:
             data, axes = made.args[0], [permuted_axes(made)[axis] for axis in axes]
@@ -205,14 +205,14 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         return data if structural_equal(data.ty, call.ty) else relax.op.reshape(data, call.ty.shape)
 
     def _in_rows(self, data: Any) -> Any:
-        """The tensor of fewer dimensions that `data` was made of by a reshape which leaves its rows whole."""
+        """The lower-dimensional tensor that `data` was reshaped from, if its rows stayed whole."""
         made = made_by(self, data, RESHAPE)
         if made is None or not _DIMENSIONS <= len(made.args[0].ty.shape) < len(made.ty.shape):
             return None
         return made.args[0] if int(made.args[0].ty.shape[-1]) == int(made.ty.shape[-1]) else None
 
     def _moved(self, data: Any, full: Any, rows: Any) -> Any:
-        """An operand in rows; None where it is neither of the full shape nor the same for every row."""
+        """An operand in rows; None if it has neither the full shape nor is the same for every row."""
         if structural_equal(data.ty, full):
             found = self._in_rows(data)
             fits = found is not None and structural_equal(found.ty, rows)
@@ -221,7 +221,7 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
 
 
 def _is_of_rows(call: Any) -> bool:
-    """Whether a call with axes takes the last one alone."""
+    """Whether a call with axes uses only the last one."""
     last = len(call.ty.shape) - 1
     axes = {_NORM: lambda: list(call.attrs.axes), _SOFTMAX: lambda: [call.attrs.axis]}
     given = axes[call.op.name]() if call.op.name in axes else [last]

@@ -1,4 +1,4 @@
-"""Provides what the passes over relax functions share: which call made a variable, and shorter chains of reshapes."""
+"""Provides helpers of passes over relax functions: the call that made a variable, and shorter chains of reshapes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tvm import relax, tirx
 from tvm_ffi import structural_equal
 
 FUSABLE, INJECTIVE = 4, 2
-"""TVM's ``kOutEWiseFusable``: what follows on each number by itself may go into the kernel; and ``kInjective``: each
-number of the output is made of one of each input."""
+"""TVM's ``kOutEWiseFusable``: elementwise operators that follow may go into the kernel; and ``kInjective``: each
+element of the output is made of one element of each input."""
 RESHAPE, PERMUTE = "relax.reshape", "relax.permute_dims"
 
 
 def made_by(mutator: Any, data: Any, operator: str) -> Any:
-    """The call of an operator that made a tensor, perhaps under another name; None where something else did.
+    """The call of an operator that made a tensor, perhaps under another name; None if something else did.
 
     Args:
         mutator: A ``PyExprMutator``, which has the bindings so far.
@@ -28,7 +28,7 @@ def made_by(mutator: Any, data: Any, operator: str) -> Any:
 
 
 def reshaped_once(mutator: Any, call: Any) -> Any:
-    """Of two reshapes one after the other, one; none where they end in the shape that was there before.
+    """Merges two consecutive reshapes into one; removes both if they end in the original shape.
 
     TVM would fuse the two into a kernel that copies.
     """
@@ -40,7 +40,7 @@ def reshaped_once(mutator: Any, call: Any) -> Any:
 
 
 def permuted_axes(call: Any) -> list[int]:
-    """The axes of a permutation; all of them in reverse where it names none."""
+    """The axes of a permutation; all axes in reverse if it names none."""
     rank = len(call.ty.shape)
     return [int(axis) % rank for axis in call.attrs.axes] if call.attrs.axes is not None else list(range(rank))[::-1]
 

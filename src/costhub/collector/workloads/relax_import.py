@@ -1,4 +1,4 @@
-"""Provides import_network and fuse: a torch network as a relax module, and its kernels, with fast math or without.
+"""Provides import_network and fuse: turns a torch network into a relax module and kernels, perhaps with fast math.
 
 Fast math (`FAST_MATH`): TVM hands these functions to LLVM, which calls the C library for every element; no schedule
 changes that. From TVM's own polynomials (`topi.fast_exp`, `fast_tanh`, `fast_erf`) LLVM makes vector instructions.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 TRANSFORM_PARAMS = "main_transform_params"
-"""The function that `import_network` puts beside ``main``: what is computed from weights alone."""
+"""The function that `import_network` adds beside ``main``: computations on weights alone."""
 
 # Convolutions and the axis of their weights that runs over the output's channels.
 _OUTPUT_AXIS = {
@@ -42,20 +42,20 @@ _OUTPUT_AXIS = {
 
 
 def import_network(network: Module, inputs: Sequence[Any], *, lanes: int = 0) -> tuple[Any, list[Tensor]]:
-    """A torch network as relax operators, with its weights as arguments.
+    """Imports a torch network as relax operators, with its weights as arguments.
 
-    As arguments, weights cost nothing: networks and inputs on torch's ``meta`` device will do. Batch
-    normalisation after a convolution goes into the convolution's weights, as every deployment does it.
+    As arguments, weights cost nothing: networks and inputs on torch's ``meta`` device suffice. Batch
+    normalisation after a convolution is folded into the convolution's weights, as in every deployment.
 
     Args:
-        network: In evaluation mode.
-        inputs: Of its ``forward``, by position.
-        lanes: The most channels of a block, where convolutions are to be in blocked layouts (`block_layouts`); 0 for
+        network: The network, in evaluation mode.
+        inputs: Inputs of its ``forward``, by position.
+        lanes: Maximum channels in a block, if convolutions should use blocked layouts (`block_layouts`); 0 for
             none.
 
     Returns:
-        The module (``tvm.IRModule``), whose ``main`` takes the inputs and what ``main_transform_params``
-        returns when it is given the tuple of tensors; and these tensors, parameters before buffers.
+        The module (``tvm.IRModule``), whose ``main`` takes the inputs and the values that ``main_transform_params``
+        returns for the tuple of tensors; and these tensors, parameters before buffers.
 
     Raises:
         Exception: Whatever torch.export or TVM's importer raises for a network that it does not support.
@@ -65,11 +65,11 @@ def import_network(network: Module, inputs: Sequence[Any], *, lanes: int = 0) ->
 
 
 def export_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Tensor]]:
-    """As `import_network`, before what is computed from weights alone is told apart: ``main`` takes the weights."""
+    """Like `import_network`, before computations on weights alone are split off: ``main`` takes the weights."""
     named = dict([*network.named_parameters(), *network.named_buffers()])
     tensors = list(named.values())
     with no_grad(), warnings.catch_warnings():
-        # torch.export warns of parts of torch that it uses itself.
+        # torch.export warns about parts of torch that it uses itself.
         warnings.simplefilter("ignore", FutureWarning)
         program = export.export(_Functional(network, tuple(named)), (tuple(inputs), tuple(tensors)))
         mod = from_exported_program(
@@ -83,20 +83,20 @@ def export_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Te
 
 
 def lift_weights(mod: Any, lanes: int = 0) -> Any:
-    """Moves what is computed from weights alone to ``main_transform_params``; the given module stays as it is.
+    """Moves computations on weights alone to ``main_transform_params``; the given module is not changed.
 
     Args:
-        mod: From `export_network`.
+        mod: The result of `export_network`.
         lanes: As for `import_network`.
     """
     return relax.transform.LiftTransformParams()(block_layouts(mod, lanes) if lanes else mod)
 
 
 def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
-    """The kernels of a relax module: TIR functions, neighbours fused as TVM's own pipeline fuses them.
+    """The kernels of a relax module: TIR functions, neighbours fused as in TVM's own pipeline.
 
     Args:
-        mod: From `import_network`, with or without ``main_transform_params``.
+        mod: The result of `import_network`, with or without ``main_transform_params``.
         target: A ``tvm.target.Target``.
         fast_math: Whether exp, tanh and erf are TVM's polynomials (`costhub.collector.workloads.relax_import`).
     """
@@ -120,7 +120,7 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
 
 @tvm.ir.transform.module_pass(opt_level=0, name="ConversionsFuse")
 class _ConversionsFuse:
-    """Marks kernels that convert a layout as ones that may be fused: TVM cannot tell from their divisions."""
+    """Marks kernels that convert a layout as fusible: TVM cannot infer this because of their divisions."""
 
     def transform_module(self, mod: Any, context: Any) -> Any:
         found = [g for g in mod.get_global_vars() if g.name_hint.startswith("te_layout_transform")]
@@ -134,7 +134,7 @@ class _Functional(Module):
 
     def __init__(self, network: Module, names: tuple[str, ...]) -> None:
         super().__init__()
-        # In a tuple torch does not find the network, so that export makes no constants of its weights.
+        # Inside a tuple torch does not find the network, so export does not turn its weights into constants.
         self.hidden = (network, names)
 
     def forward(self, inputs: tuple[Any, ...], tensors: tuple[Tensor, ...]) -> Any:
@@ -144,9 +144,9 @@ class _Functional(Module):
 
 @mutator
 class _OneName(PyExprMutator):  # type: ignore[misc]
-    """Calls every variable of a function by one name.
+    """Gives every variable of a function the same name.
 
-    LegalizeOps names buffers and blocks after them, and a kernel is to be the same in every network.
+    LegalizeOps names buffers and blocks after them, and a kernel should be identical in every network.
     """
 
     def visit_function_(self, function: Any) -> Any:
@@ -167,14 +167,14 @@ class _OneName(PyExprMutator):  # type: ignore[misc]
 
 
 def _select(node: Node, importer: Any) -> Any:
-    """One place of an axis; TVM's importer takes -1 as it is, and the kernel then reads what lies before the tensor."""
+    """One index of an axis; TVM's importer takes -1 literally, so the kernel reads memory before the tensor."""
     x, axis, index = importer.retrieve_args(node)
     counted = index if index >= 0 else int(x.ty.shape[axis]) + index
     return importer.block_builder.emit(relax.op.take(x, relax.const(counted, "int64"), axis))
 
 
 def _batch_norm(node: Node, importer: Any) -> Any:
-    """Batch normalisation in evaluation mode as scale and shift, which depend on nothing but weights."""
+    """Batch normalisation in evaluation mode as scale and shift, which depend only on weights."""
     emit, op = importer.block_builder.emit, relax.op
     x, weight, bias, mean, variance, _, epsilon = importer.retrieve_args(node)
     deviation = emit(op.sqrt(emit(op.add(variance, relax.const(epsilon, variance.ty.dtype)))))
@@ -192,7 +192,7 @@ def _batch_norm(node: Node, importer: Any) -> Any:
 
 
 def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> Any:
-    """The convolution that made `x`, with scaled weights; None where something else computes or uses it."""
+    """The convolution that made `x`, with scaled weights; None if something else computes or uses it."""
     builder, op = importer.block_builder, relax.op
     call = builder.lookup_binding(x)
     axis = _OUTPUT_AXIS.get(getattr(getattr(call, "op", None), "name", ""))
@@ -205,7 +205,7 @@ def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> Any:
 
 
 Legalize = Callable[[Any, Any], Any]
-"""``(block builder, call) -> call``, as LegalizeOps takes it."""
+"""``(block builder, call) -> call``, as expected by LegalizeOps."""
 
 
 def _sigmoid(x: Any) -> Any:

@@ -12,22 +12,22 @@ from typing import Any
 from tvm import te, tirx
 
 NORM = "layer_norm_rows"
-"""How the block that writes the result is named."""
+"""Name of the block that writes the result."""
 LANES = "_lanes"
-"""How the blocks of sums end that run over lanes; the others add the lanes."""
+"""Name suffix of the blocks whose sums run over lanes; the others add up the lanes."""
 
 
 def row_norm(rows: int, columns: int, lanes: int, epsilon: float) -> Any:
     """The kernel (``tirx.PrimFunc``) of layer normalisation over the last of two dimensions, in float32.
 
-    The variance is the mean square of the differences from the mean (two passes over the row, which lies in a cache),
-    as the square of large means would swallow it otherwise.
+    The variance is the mean square of the differences from the mean (two passes over the row, which is in a cache),
+    since the square of a large mean would otherwise swamp it.
 
     Args:
-        rows: Of the tensor.
-        columns: Numbers of a row; `lanes` divides them.
-        lanes: Numbers of a vector.
-        epsilon: Is added to the variance.
+        rows: Rows of the tensor.
+        columns: Elements of a row; `lanes` divides them.
+        lanes: Elements of a vector.
+        epsilon: Added to the variance.
     """
     wide, long = extent(columns), extent(rows)
     data = te.placeholder((long, wide), "float32", name="data")

@@ -1,8 +1,8 @@
 """Provides the named workload suites: data in ``suites.json``, turned into TIR modules on demand.
 
 A suite also says which networks its workloads occur in, and how often: ResNet, ResNeXt, MobileNet, BERT and ViT as
-their papers have them, at batch 1, with 224 x 224 pixels or 128 words. ResNet-18 is that of its suite's paper, with a
-projection (c3) in the first stage too. Of the others the suites hold some layers only.
+in their papers, at batch 1, with 224 x 224 pixels or 128 words. ResNet-18 is that of its suite's paper, with a
+projection (c3) in the first stage too. Of the others, the suites contain only some layers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SuiteWorkload:
     sizes: tuple[int, ...]
     """Arguments of the operator's tensor expression."""
     networks: tuple[tuple[str, float], ...] = ()
-    """Networks that it occurs in, by name, and how often in each."""
+    """Networks that it occurs in, by name, with the number of occurrences."""
 
     @property
     def family(self) -> str:
@@ -47,7 +47,7 @@ class SuiteWorkload:
         """The workload as a ``tvm.IRModule`` with one function ``main``.
 
         Raises:
-            WorkloadError: TVM refuses the sizes.
+            WorkloadError: TVM rejects the sizes.
         """
         import tvm
         from tvm import te
@@ -79,7 +79,7 @@ def suites() -> dict[str, tuple[SuiteWorkload, ...]]:
 
 
 def _networks(content: dict[str, Any]) -> dict[tuple[Any, ...], tuple[tuple[str, float], ...]]:
-    """(operator, *sizes) -> networks and how often, since one workload may stand in two suites."""
+    """(operator, *sizes) -> networks and occurrences, since a workload may be in two suites."""
     networks: dict[tuple[Any, ...], dict[str, float]] = {}
     for body in content.values():
         for network, counts in body.get("networks", {}).items():
@@ -90,7 +90,7 @@ def _networks(content: dict[str, Any]) -> dict[tuple[Any, ...], tuple[tuple[str,
 
 
 def find_suites(names: Sequence[str]) -> tuple[SuiteWorkload, ...]:
-    """The workloads that `names` name, each distinct one once.
+    """Finds the workloads given by `names`, each distinct one once.
 
     Args:
         names: Suites (``resnet18``), single workloads (``resnet18.c7``), or ``all`` for every suite.
@@ -123,7 +123,7 @@ def _named(name: str) -> tuple[SuiteWorkload, ...]:
 
 
 def find_workload(name: str) -> SuiteWorkload:
-    """The workload named ``suite.workload``.
+    """Finds the workload named ``suite.workload``.
 
     Raises:
         UnknownNameError: No workload has that name.

@@ -1,4 +1,4 @@
-"""Provides the convolutional image classifiers, from VGG to ShuffleNet, and the layers that they share.
+"""Provides the convolutional image classifiers, from VGG to ShuffleNet, and the layers they share.
 
 (arXiv:1409.1556, 1602.07360 version 1.1, 1608.06993, 1409.4842 with batch normalisation, 1512.03385, 1611.05431,
 1801.04381, 1905.02244, 1905.11946, 1807.11164.)
@@ -20,8 +20,8 @@ class ConvNorm(nn.Sequential):
         outputs: Channels.
         kernel: Window, in pixels, on each side.
         stride: Step of the window.
-        groups: Of channels; `inputs` of them make it depthwise.
-        activation: After the normalisation; none by default.
+        groups: Number of channel groups; `inputs` groups make it depthwise.
+        activation: Activation after the normalisation; none by default.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ConvNorm(nn.Sequential):
 
 
 class SqueezeExcite(nn.Module):
-    """Scales each channel by what two dense layers make of all channels' means (arXiv:1709.01507)."""
+    """Scales each channel by the output of two dense layers on all channels' means (arXiv:1709.01507)."""
 
     def __init__(self, channels: int, squeezed: int, *, inner: nn.Module, gate: nn.Module) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def squeezenet() -> nn.Module:
 
 
 class DenseLayer(nn.Module):
-    """DenseNet's layer: what it computes is put beside what it was given."""
+    """DenseNet's layer: concatenates its output with its input."""
 
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ def resnet18() -> nn.Module:
 
 
 def resnet50() -> nn.Module:
-    """ResNet-50 with the stride in the 3 x 3 convolution, as most implementations have it."""
+    """ResNet-50 with the stride in the 3 x 3 convolution, as in most implementations."""
     return _resnet((3, 4, 6, 3), expansion=4)
 
 
@@ -253,8 +253,8 @@ class InvertedResidual(nn.Module):
         expanded: Channels in between.
         outputs: Channels.
         kernel: The depthwise window.
-        stride: Of the depthwise convolution.
-        activation: Makes the activation after the first two convolutions.
+        stride: Stride of the depthwise convolution.
+        activation: Factory of the activation after the first two convolutions.
         squeeze: Channel attention in between; none by default.
     """
 
@@ -367,7 +367,7 @@ def efficientnet_b0() -> nn.Module:
 
 
 class ShuffleUnit(nn.Module):
-    """ShuffleNet v2's unit: half of the channels pass by, then both halves are mixed."""
+    """ShuffleNet v2's unit: half of the channels bypass the layers, then both halves are mixed."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Provides NETWORKS and find_network: the networks of the zoo by name, with an input for each."""
+"""Provides NETWORKS and find_network: the networks of the zoo by name, each with an input."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from costhub.names import close_names
 
 @dataclass(frozen=True)
 class ZooNetwork:
-    """One network and the input that its operators are measured at, batch 1."""
+    """One network and the input for which its operators are measured, at batch 1."""
 
     name: str
-    """What the command line calls it; also the function that builds it."""
+    """Its name on the command line, and of the function that builds it."""
     label: str
-    """What the workloads table calls it: the name of papers, and of the splits by network."""
+    """Its name in the workloads table, in papers, and in the splits by network."""
     module: str
-    """The file of the zoo that it is in."""
+    """The module of the zoo that contains it."""
     shape: tuple[int, ...]
-    """Of its one input."""
+    """Shape of its only input."""
     parameters: int
-    """How many numbers it learns: as published, or of networks of our own as built."""
+    """Number of parameters: as published or, for our own networks, as built."""
     dtype: str = "float32"
-    """Of its input."""
+    """Dtype of its input."""
 
     def build(self, *, seed: int = 0, device: str = "cpu") -> Any:
         """The ``torch.nn.Module`` in evaluation mode.
 
         Args:
-            seed: Of its weights, which are random.
-            device: ``meta`` for a network that has shapes and no weights, in no time and no memory.
+            seed: Seed of its random weights.
+            device: ``meta`` for a network with shapes but no weights, which takes no time and no memory.
         """
         import torch
 
@@ -45,7 +45,7 @@ class ZooNetwork:
             return builder().eval()
 
     def example(self, *, seed: int = 0, device: str = "cpu") -> Any:
-        """An input (``torch.Tensor``) for it: normal numbers, or words below 1,000."""
+        """An input (``torch.Tensor``) for it: normally distributed numbers, or word ids below 1,000."""
         import torch
 
         if device == "meta":
@@ -59,7 +59,7 @@ class ZooNetwork:
 _CONVOLUTIONAL, _TRANSFORMERS, _OTHER = "convolutional", "transformers", "other_tasks"
 _IMAGE = (1, 3, 224, 224)
 
-# The papers' inputs, or smaller ones where a random schedule of some layer would run for long.
+# The papers' inputs, or smaller ones if a random schedule of some layer would take long.
 _ALL = (
     ZooNetwork("resnet18", "resnet-18", _CONVOLUTIONAL, _IMAGE, 11_689_512),
     ZooNetwork("resnet50", "resnet-50", _CONVOLUTIONAL, _IMAGE, 25_557_032),
@@ -94,10 +94,10 @@ NETWORKS: dict[str, ZooNetwork] = {network.name: network for network in _ALL}
 
 
 def find_network(name: str) -> ZooNetwork:
-    """The network of that name.
+    """Finds the network called `name`.
 
     Raises:
-        UnknownNameError: No network has it.
+        UnknownNameError: No network has that name.
 
     Example:
         >>> find_network("resnet50").shape

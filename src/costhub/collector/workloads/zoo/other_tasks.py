@@ -1,8 +1,8 @@
 """Provides networks for other tasks: detection, segmentation, generation, sequences, video and speech.
 
-The detectors and U-Net are smaller than their papers' (arXiv:1512.02325, 1804.02767, 1505.04597; DCGAN: 1511.06434).
-Recurrent cells (doi:10.1162/neco.1997.9.8.1735; arXiv:1406.1078 as torch computes it) are written out: what TVM sees
-of a step are its dense layers, sigmoids and hyperbolic tangents. R3D-18 is that of arXiv:1711.11248, and the speech
+The detectors and U-Net are smaller than in their papers (arXiv:1512.02325, 1804.02767, 1505.04597; DCGAN: 1511.06434).
+Recurrent cells (doi:10.1162/neco.1997.9.8.1735; arXiv:1406.1078 as torch computes it) are written out: TVM sees
+a step as its dense layers, sigmoids and hyperbolic tangents. R3D-18 is that of arXiv:1711.11248, and the speech
 recogniser has QuartzNet's kind of layers (arXiv:1904.03288).
 """
 
@@ -50,7 +50,7 @@ class Ssd(nn.Module):
 
 
 class YoloBlock(nn.Module):
-    """YOLO's block: half of the channels, a 3 x 3 window, added to the input."""
+    """YOLO's block: half of the channels, a 3 x 3 window, the result added to the input."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class LstmCell(nn.Module):
         self.given, self.kept = nn.Linear(inputs, 4 * width), nn.Linear(width, 4 * width)
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """(batch, inputs) and the state to the next state, whose first part is the output."""
+        """(batch, inputs) and the state to the next state, the first part of which is the output."""
         hidden, cell = state
         enter, forget, new, leave = (self.given(x) + self.kept(hidden)).chunk(4, 1)
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
@@ -160,7 +160,7 @@ class GruCell(nn.Module):
         self.given, self.kept = nn.Linear(inputs, 3 * width), nn.Linear(width, 3 * width)
 
     def forward(self, x: Tensor, state: tuple[Tensor]) -> tuple[Tensor]:
-        """(batch, inputs) and the state to the next state, which is the output too."""
+        """(batch, inputs) and the state to the next state, which is also the output."""
         (hidden,) = state
         reset, update, new = self.given(x).chunk(3, 1)
         kept_reset, kept_update, kept_new = self.kept(hidden).chunk(3, 1)
