@@ -1,1 +1,1 @@
-"""The schema, shards, features, splits and checks: from measurements to arrays to learn from."""
+"""The schema, shards, features, splits and checks: from measurements to training arrays."""

@@ -1,4 +1,4 @@
-"""Provides ProgramBlocks: the programs of a data folder in blocks, each read on access."""
+"""Provides ProgramBlocks: the programs of a data folder in blocks, each read when accessed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import DataError
 
 BLOCK_PROGRAMS = 16_384
-"""Some 90 MB of rows of `per_store@1`; a block has more where a single workload has."""
+"""Some 90 MB of rows of `per_store@1`; a block has more only if a single workload has."""
 
 _READ_ATTEMPTS = 5
 _OUTCOMES = pa.schema(
@@ -36,13 +36,13 @@ _OR_SEVERAL = ", or several: programs are compared within each device."
 
 @dataclass(frozen=True)
 class DeviceFeatures:
-    """The features of one device in one layout: finds them in their caches, and computes what is missing."""
+    """The features of one device in one layout: finds them in their caches, and computes missing ones."""
 
     folder: DataFolder
     device_id: str
     spec: FeatureSpec
     caches: tuple[FeatureCache, ...]
-    """One for each part of the spec: the cache keeps simple specs only."""
+    """One for each part of the spec: the cache stores only simple specs."""
 
     @classmethod
     def open(cls, path: Path, device_id: str, spec: str) -> DeviceFeatures:
@@ -52,7 +52,7 @@ class DeviceFeatures:
         return cls(DataFolder.open(path), device_id, layout, caches)
 
     def find(self, keys: pa.Array, *, progress: bool) -> list[CacheLookup]:
-        """Looks programs up in each cache by their keys; computes and keeps missing features."""
+        """Looks programs up in each cache by their keys; computes and caches missing features."""
         return [self._find(cache, keys, progress=progress) for cache in self.caches]
 
     def _find(self, cache: FeatureCache, keys: pa.Array, *, progress: bool) -> CacheLookup:
@@ -67,14 +67,14 @@ class DeviceFeatures:
         """Reads the rows of the programs that were looked up; raises `PartLost` as `FeatureCache.read` does."""
         if len(self.caches) == 1:
             return self.caches[0].read(lookups[0])
-        # One part after the other: beside the rows returned, only those of one part are in memory.
+        # One part at a time: besides the returned rows, only those of one part are in memory.
         rows = blank_rows([lookup.counts for lookup in lookups], [part.width for part in self.spec.parts])
         for number, (cache, lookup) in enumerate(zip(self.caches, lookups, strict=True)):
             fill_part(rows, number, cache.read(lookup))
         return rows
 
     def __reduce__(self) -> tuple[Callable[..., DeviceFeatures], tuple[Any, ...]]:
-        """Pickles no state of the caches, which another process opens anew: once for all blocks of a device."""
+        """Pickles no state of the caches, which another process reopens, once for all blocks of a device."""
         return DeviceFeatures.open, (self.folder.path, self.device_id, self.spec.name)
 
 
@@ -127,16 +127,16 @@ class ProgramBlock:
         return self.take(np.sort(order[place < count]))
 
     def with_features(self, *, progress: bool) -> tuple[ProgramBlock, list[CacheLookup]]:
-        """Computes missing features; returns the programs that have features, and where these are."""
+        """Computes missing features; returns the programs that have features, and their locations."""
         lookups = self.features.find(self.keys, progress=progress)
         good = np.flatnonzero(np.all([lookup.counts >= 0 for lookup in lookups], axis=0))
         return self.take(good), [lookup.take(good) for lookup in lookups]
 
     def load(self, *, progress: bool) -> Programs:
-        """Reads the programs that have features; computes and keeps missing ones.
+        """Reads the programs that have features; computes and caches missing ones.
 
         Raises:
-            DataError: The files of the cache cannot be read, even after they were written again.
+            DataError: The files of the cache cannot be read, even after they were rewritten.
         """
         for _ in range(_READ_ATTEMPTS):
             block, lookups = self.with_features(progress=progress)
@@ -174,7 +174,7 @@ def open_devices(
         DataError: The folder cannot be read, lacks the device, or has several and `device` is not given.
         UnknownNameError: The feature spec does not exist.
     """
-    find_spec(spec)  # an unknown spec is refused before any file is read
+    find_spec(spec)  # an unknown spec is rejected before any file is read
     folder = DataFolder.open(path)
     named = device or folder.only_device(_OR_SEVERAL)
     device_ids = [named] if isinstance(named, str) else dict.fromkeys(named)
@@ -191,7 +191,7 @@ def _read_block(
         where &= pc.field("workload_id").isin(pa.array(sorted(workloads), pa.string()))
 
     def kept(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-        # Of a trace, which has kilobytes, only the key stays in memory.
+        # A trace takes kilobytes, so only its key stays in memory.
         return pa.Table.from_batches([_outcomes(batch, keys) for batch in batches], _OUTCOMES)
 
     table = folder.read_batches(kept, [device_id], [*_OUTCOMES.names[1:], *KEY_COLUMNS[1:]], where)
@@ -211,7 +211,7 @@ def _outcomes(batch: pa.RecordBatch, keys: ProgramKeys) -> pa.RecordBatch:
 
 
 def name_codes(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
-    """Returns the different texts of a column in order, and the index of each row's text among them."""
+    """Returns the distinct texts of a column in order, and the index of each row's text among them."""
     names = sorted(column.unique().to_pylist())
     return tuple(names), pc.index_in(column, value_set=pa.array(names, pa.string())).to_numpy().astype(np.int64)
 
@@ -220,8 +220,8 @@ def name_codes(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
 class ProgramBlocks(Sequence[Programs]):
     """A sequence of `Programs` that keeps in memory only those in use.
 
-    A block holds whole groups, all programs of a workload on a device: throughput is relative to the best of
-    them. Of every other program only the latency is in memory, some 50 bytes. Each access reads a block anew:
+    A block holds whole groups, i.e. all programs of a workload on a device, as throughput is relative to the best of
+    them. For all other programs only the latency is in memory, some 50 bytes. Each access reads a block again:
     do not keep blocks.
 
     Make one with `ProgramBlocks.open`.
@@ -241,10 +241,10 @@ class ProgramBlocks(Sequence[Programs]):
         block_programs: int = BLOCK_PROGRAMS,
         progress: bool = True,
     ) -> ProgramBlocks:
-        """Finds the programs that `load_programs` would read; computes and keeps missing features.
+        """Finds the programs that `load_programs` would read; computes and caches missing features.
 
         Args:
-            path: As for `load_programs`, and so are the other arguments.
+            path: As for `load_programs`, like the other arguments.
             device: The device, or several.
             workloads: Ids of the workloads to keep.
             spec: Name of the feature spec.
@@ -253,8 +253,8 @@ class ProgramBlocks(Sequence[Programs]):
             progress: Show a progress bar on a terminal while features are computed.
 
         Raises:
-            DataError: As `load_programs`.
-            UnknownNameError: As `load_programs`.
+            DataError: As for `load_programs`.
+            UnknownNameError: As for `load_programs`.
         """
         devices = open_devices(path, device, workloads, spec, failures=failures)
         complete = [block.with_features(progress=progress)[0] for block in devices]
@@ -317,7 +317,7 @@ class ProgramBlocks(Sequence[Programs]):
         """
         blocks = self.blocks
         if of > 1 and len(blocks) < 4 * of:
-            # A few large blocks cannot be shared evenly; their workloads can.
+            # A few large blocks cannot be split evenly; their workloads can.
             blocks = tuple(part for block in blocks for part in block.cut(1))
         sizes = ProgramBlocks(blocks).sizes
         programs, mine = [0] * of, []
@@ -339,7 +339,7 @@ class ProgramBlocks(Sequence[Programs]):
             most_programs: Choosing ends once the workloads held out have this many programs.
 
         Returns:
-            The blocks that stay, and the programs held out; None for these with fewer than four workloads.
+            The remaining blocks, and the programs held out; None instead of these with fewer than four workloads.
         """
         counts = self.counts()
         names = sorted(counts)

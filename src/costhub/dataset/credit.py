@@ -1,4 +1,4 @@
-"""Provides data_credit, joined_credit and check_licence: who measured some data, and under which licences."""
+"""Provides data_credit, joined_credit and check_licence: who measured data, and under which licences."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def joined_credit(*credits: str | None) -> str | None:
 
 
 def check_licence(licence: str | None) -> None:
-    """Looks at a licence before rows get it: a row keeps the one that it has.
+    """Checks a licence before rows get it, since a row keeps its licence.
 
-    A licence that hubs do not take may be right for data that stay private, so it is only warned of.
+    A licence that hubs do not accept may be right for data that stay private, so it only causes a warning.
 
     Args:
-        licence: The name that was given; None is said by `costhub check`.
+        licence: The given name; None is reported by `costhub check` instead.
 
     Raises:
-        ArgumentError: It is another spelling of a licence that hubs take.
+        ArgumentError: It is a misspelling of a licence that hubs accept.
 
     Example:
         >>> check_licence("CC BY 4.0")
@@ -90,5 +90,5 @@ def check_licence(licence: str | None) -> None:
 
 
 def _letters(licence: str) -> str:
-    """Letters and digits of a licence's name, without words that do not tell it from others."""
+    """Letters and digits of a licence's name, without words that do not distinguish it from others."""
     return re.sub(r"\b(the|licen[cs]e|version)\b|[^a-z0-9]", "", licence.lower())

@@ -1,7 +1,7 @@
-"""Provides croissant_document: what a data folder holds as JSON-LD in the form of Croissant 1.0, and what it lists.
+"""Provides croissant_document: the contents of a data folder as JSON-LD in the Croissant 1.0 format.
 
-Croissant (http://mlcommons.org/croissant/1.0) is the vocabulary that catalogues of datasets read: the files with their
-sha256, and every column with its type and meaning. The columns come from the schema module, as those of the card do.
+Croissant (http://mlcommons.org/croissant/1.0) is the vocabulary read by dataset catalogues: the files with their
+sha256, and every column with its type and meaning. The columns come from the schema module, like those of the card.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _CONTEXT: dict[str, Any] = {
         )
     },
 }
-"""The context of Croissant 1.0: readers of JSON-LD warn of any other."""
+"""The context of Croissant 1.0: readers of JSON-LD warn about any other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CroissantFacts:
-    """What the document says besides its files and columns; the card of the dataset says the same."""
+    """Contents of the document besides its files and columns; the card of the dataset has the same."""
 
     name: str
     description: str
@@ -63,9 +63,9 @@ class CroissantFacts:
     citation: str = ""
     """In BibTeX."""
     date: str = ""
-    """Of the version, ISO 8601."""
+    """Date of the version, ISO 8601."""
     versions: int = 0
-    """How many were published, this one included."""
+    """Number of published versions, including this one."""
 
 
 def croissant_document(folder: Path, facts: CroissantFacts) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def croissant_document(folder: Path, facts: CroissantFacts) -> dict[str, Any]:
 
     Args:
         folder: The data folder; every shard and split is hashed.
-        facts: What it says besides.
+        facts: Further contents of the document.
 
     Raises:
         DataError: A split cannot be read.
@@ -141,7 +141,7 @@ def _shards(folder: Path, table: str) -> list[Path]:
 
 
 def _described(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Path in the folder -> file, of everything that the document lists."""
+    """Path in the folder -> file, for everything that the document lists."""
     files = [path for table in TABLES for path in _shards(folder, table)]
     for path in (*files, *sorted((folder / SPLITS_FOLDER).glob("*.json"))):
         yield path.relative_to(folder).as_posix(), path
@@ -162,7 +162,7 @@ def _files(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _file_sets(folder: Path) -> Iterator[dict[str, Any]]:
-    """The shards of each table as one, beside the document: no `containedIn` says that."""
+    """The shards of each table as one file set, beside the document, as the missing `containedIn` indicates."""
     for table in TABLES:
         if _shards(folder, table):
             yield {
@@ -176,7 +176,7 @@ def _file_sets(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _records(table: str, folder: Path) -> dict[str, Any]:
-    """The columns that all shards of a table have, with the words of the schema module."""
+    """The columns that all shards of a table have, with the descriptions of the schema module."""
     import pyarrow.parquet as pq
 
     names = [set(pq.read_schema(path).names) for path in _shards(folder, table)]
@@ -218,7 +218,7 @@ def _source(table: str, column: str) -> dict[str, Any]:
 
 
 def _data_type(kind: pa.DataType) -> str:
-    """The name that Croissant has for an Arrow type."""
+    """Croissant's name for an Arrow type."""
     kinds = (
         (pa.types.is_boolean, "sc:Boolean"),
         (pa.types.is_integer, "sc:Integer"),

@@ -1,9 +1,9 @@
-"""Provides block_layouts: convolutions in blocked layouts, as libraries of kernels for CPUs compute them.
+"""Provides block_layouts: converts convolutions to blocked layouts, as used by CPU kernel libraries.
 
-In NCHW the innermost loop of a convolution runs over a row of the image, of which a vector takes a part; 14 or 7
-numbers do not fill one. In ``NCHW16c`` (Liu et al. 2019, "Optimizing CNN model inference on CPUs", section 3.1) it runs
-over 16 channels that lie side by side, whatever the image, and the weights of 16 by 16 channels lie in the order in
-which they are read. Layouts carry on from one convolution to the next; weights are converted once, with all else that
+In NCHW the innermost loop of a convolution runs over a row of the image, part of which fills a vector; 14 or 7
+values do not fill one. In ``NCHW16c`` (Liu et al. 2019, "Optimizing CNN model inference on CPUs", section 3.1) it runs
+over 16 adjacent channels, whatever the image, and the weights of 16 by 16 channels are stored in the order in
+which they are read. Layouts carry over from one convolution to the next; weights are converted once, like all else that
 is computed from weights alone.
 """
 
@@ -23,7 +23,7 @@ from costhub.collector.workloads.packed_products import pack_products
 CONVOLUTION = "relax.nn.conv2d"
 _PLAIN = ["NCHW", "OIHW", "NCHW"]
 _LEAST = 4
-"""Channels of a block. With fewer, rows of the image fill vectors better."""
+"""Channels of a block. With fewer, image rows fill vectors better."""
 
 
 def vector_lanes(target: Any) -> int:
@@ -40,14 +40,14 @@ def vector_lanes(target: Any) -> int:
 
 
 def block_layouts(mod: Any, lanes: int) -> Any:
-    """The convolutions of ``main`` in blocked layouts, with conversions where other operators need the plain one.
+    """Puts the convolutions of ``main`` into blocked layouts, and converts where other operators need the plain one.
 
-    Convolutions of groups of more than one channel, or of numbers of channels that no block of four divides, stay as
+    Convolutions with more than one channel per group, or with channel counts not divisible by four, stay as
     they are, and so does a module that TVM cannot convert.
 
     Args:
         mod: A relax module whose convolutions are in NCHW.
-        lanes: The most channels of a block (`vector_lanes`).
+        lanes: Maximum number of channels in a block (`vector_lanes`).
     """
     passes = relax.transform
     unused = passes.DeadCodeElimination(["main"])
@@ -74,12 +74,12 @@ def block_size(channels: int, lanes: int) -> int:
 
 _TRANSFORM = "relax.layout_transform"
 _POINTWISE = {"relax.clip": 1, "relax.nn.leakyrelu": 1, "relax.add": 2, "relax.multiply": 2}
-"""Operators on each number by itself around which ConvertLayout may convert back and forth, and their tensors."""
+"""Elementwise operators around which ConvertLayout may convert back and forth, and their number of tensors."""
 
 
 @mutator
 class _Sunk(PyExprMutator):  # type: ignore[misc]
-    """Moves conversions behind pointwise operators, where they meet the one back, and leaves out both."""
+    """Moves conversions behind pointwise operators, where they meet their inverse, and removes both."""
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
@@ -105,7 +105,7 @@ class _Sunk(PyExprMutator):  # type: ignore[misc]
 
 
 def _layouts(call: Any, lanes: int) -> dict[str, list[str]]:
-    """The layouts of the data, the weights and the result of a call, as ConvertLayout asks for them."""
+    """The layouts of the data, the weights and the result of a call, as ConvertLayout expects them."""
     if getattr(call.op, "name", "") != CONVOLUTION:
         return {}
     return {CONVOLUTION: _blocked(call, lanes) or _PLAIN}
@@ -120,7 +120,7 @@ def _blocked(call: Any, lanes: int) -> list[str] | None:
     if out < _LEAST:
         return None
     if groups == 1:
-        # All three channels of a picture are one block.
+        # The three channels of an image form one block.
         own = channels if channels < _LEAST else block_size(channels, lanes)
         return [f"NCHW{own}c", f"OIHW{own}i{out}o", f"NCHW{out}c"]
     if groups == channels == outputs:
@@ -129,7 +129,7 @@ def _blocked(call: Any, lanes: int) -> list[str] | None:
 
 
 def legalize_convolution(builder: Any, call: Any) -> Any:
-    """The kernel of a convolution in a blocked layout, for LegalizeOps; TVM has none for these."""
+    """The kernel of a convolution in a blocked layout, for LegalizeOps; TVM has none for them."""
     attrs, (data, weights) = call.attrs, call.args
     if attrs.data_layout == "NCHW":
         return Op.get(CONVOLUTION).get_attr("FLegalize")(builder, call)
@@ -149,7 +149,7 @@ def legalize_convolution(builder: Any, call: Any) -> Any:
 
 
 def _depthwise(data: Any, weights: Any, strides: list[int], padding: list[int], dilation: list[int]) -> Any:
-    """A convolution of each channel by itself.
+    """A depthwise convolution.
 
     `data` is (n, c / b, h, w, b), `weights` (c / b, 1, h, w, 1, b).
     """

@@ -16,7 +16,7 @@ from costhub.errors import DataError, WorkloadError
 SUFFIXES = (".json", ".jsonl", ".log", ".txt")
 COMPRESSIONS = (".gz", ".xz")
 MOST_DRIFT = 2.0
-"""Times of one program that differ by a greater factor contradict each other."""
+"""Times of one program that differ by more than this factor contradict each other."""
 
 # MeasureErrorNo of TVM 0.7 (include/tvm/auto_scheduler/measure.h); the texts of failures are not in the logs.
 _FAILURES = {
@@ -32,7 +32,7 @@ _FAILURES = {
 
 
 def log_files(path: Path) -> list[Path]:
-    """The logs at `path`: the file itself, or all below the folder.
+    """The logs at `path`: the file itself, or all files below the folder.
 
     Raises:
         DataError: There is none.
@@ -52,11 +52,11 @@ def _is_log(file: Path) -> bool:
 
 
 class AnsorLog:
-    r"""Reads records, and numbers the workload keys that occur.
+    r"""Reads records and numbers the workload keys that occur.
 
     Args:
-        target: The target of TVM 0.27, as JSON; those in the logs are of older TVM and name no architecture.
-        keys: Keys that have a number already.
+        target: The target of TVM 0.27, as JSON; those in the logs are from older TVM and name no architecture.
+        keys: Keys that already have a number.
 
     Example:
         >>> line = b'{"i":[["[\\"matmul_layer\\", 8, 8, 8]","cuda"],[[],[]]],"r":[[0.5],0,1.0,1],"v":"v0.6"}'
@@ -75,7 +75,7 @@ class AnsorLog:
         """Reads a line.
 
         Raises:
-            DataError: It is no record of Ansor, or its workload cannot be known.
+            DataError: The line is not a record of Ansor, or its workload cannot be determined.
         """
         key, steps, costs, error_no, timestamp = _fields(line)
         _checked_key(key)
@@ -93,7 +93,7 @@ class AnsorLog:
         )
 
     def compared_record(self, line: bytes) -> Record:
-        """Reads a line, and counts it where it contradicts an earlier one.
+        """Reads a line, and counts it if it contradicts an earlier one.
 
         Raises:
             DataError: As for `record`.

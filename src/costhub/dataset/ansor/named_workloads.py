@@ -24,14 +24,14 @@ class WorkloadKey:
 
     @property
     def name(self) -> str:
-        """The name of the workload for people, such as `conv2d_128x64x56x56_64x3x3_s1_pSAME`."""
+        """A readable name of the workload, such as `conv2d_128x64x56x56_64x3x3_s1_pSAME`."""
         return _FUNCTIONS[self.function].name(*self.arguments)
 
     def module(self) -> Any:
         """Builds the ``tvm.IRModule`` with topi, float32 throughout.
 
         Raises:
-            WorkloadError: TVM refuses the arguments.
+            WorkloadError: TVM rejects the arguments.
         """
         import tvm
         from tvm import te
@@ -47,11 +47,11 @@ def parse_key(text: str) -> WorkloadKey:
     """Reads a workload key, a JSON list of a name and arguments.
 
     Args:
-        text: The key as a log holds it.
+        text: The key as written in a log.
 
     Raises:
         WorkloadError: The key is a hash, names a function that costhub does not know, or has other arguments
-            than that function.
+            than that function takes.
 
     Example:
         >>> parse_key('["matmul_layer", 512, 1024, 4096]').name
@@ -73,7 +73,7 @@ def parse_key(text: str) -> WorkloadKey:
 
 @dataclass(frozen=True)
 class _Function:
-    """A function that the authors of logs registered with Ansor under its name."""
+    """A function that the authors of logs registered with Ansor under this name."""
 
     parameters: tuple[str, ...]
     tensors: Callable[..., list[Any]]

@@ -1,4 +1,4 @@
-"""Provides replay_sketches: Ansor programs as schedules of TVM 0.27; call it in a child process only."""
+"""Provides replay_sketches: turns Ansor programs into schedules of TVM 0.27; call it in a child process only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> Repl
         steps: The transform steps of each program as JSON.
 
     Returns:
-        One trace or reason per program; a string says why there is none for any.
+        One trace or reason per program; or a string saying why there are none at all.
     """
     try:
         space = _space(module_json, target)
@@ -46,13 +46,13 @@ def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> Repl
 
 
 def read_target(text: str) -> tuple[str, str] | str:
-    """The target of TVM 0.27 that a text stands for; call it in a child process only.
+    """The target of TVM 0.27 that a text denotes; call it in a child process only.
 
     Args:
-        text: JSON such as ``{"kind": "cuda", "arch": "sm_70"}``; or the name of one, as TVM has them.
+        text: JSON such as ``{"kind": "cuda", "arch": "sm_70"}``; or the name of a predefined TVM target.
 
     Returns:
-        The target as canonical JSON, and the kind of device; or a string that says what is wrong with the text.
+        The target as canonical JSON, and the kind of device; or a string saying what is wrong with the text.
     """
     try:
         return translate_target(text if text.lstrip().startswith("{") else json.dumps(text))
@@ -82,7 +82,7 @@ def _module(module_json: str) -> Any:
 
 @functools.lru_cache(maxsize=2)
 def _context(module_json: str, target: str) -> Any:
-    """What TVM tunes the workload with: the rules and post-processing that make Ansor's GPU programs."""
+    """The tuning context for the workload: the rules and post-processing that generate Ansor's GPU programs."""
     from tvm.s_tir import meta_schedule as ms
 
     # Ansor's programs name no tensor intrinsics. Those of CPUs are parsed in a second; without them TVM takes 14 s to
@@ -135,7 +135,7 @@ def _is_tile(instruction: Any) -> bool:
 
 
 def _is_pipeline(instruction: Any) -> bool:
-    """Whether it marks a loop whose copies to shared memory run ahead, which TVM adds for sm_80 and later."""
+    """Whether it marks a loop with pipelined copies to shared memory, which TVM adds for sm_80 and later."""
     return instruction[0] == "Annotate" and str(instruction[2][0]).startswith(_PIPELINE)
 
 
@@ -156,7 +156,7 @@ def _decisions(instructions: list[Any], extents: dict[int, int], sketch: TiledSk
             if value not in candidates:
                 raise WorkloadError("its sketch does not fit the workload")
             decisions.append([number, candidates.index(value)])
-    # TVM takes tiles of another extent, and makes a program of it that Ansor never measured.
+    # TVM accepts tiles of another extent, and would turn them into a program that Ansor never measured.
     fits = all(math.prod(tile) == extents[number] for number, tile in decisions if number in extents)
     counts = [instructions[number][2][0] for number in extents]
     if not fits or counts != [len(tile) for tile in sketch.tiles] or [*tiles, *vectors]:

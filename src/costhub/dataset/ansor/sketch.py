@@ -1,4 +1,4 @@
-"""Provides read_sketch: the steps of an Ansor program as the decisions that MetaSchedule takes for the same program."""
+"""Provides read_sketch: converts the steps of an Ansor program to MetaSchedule's decisions for the same program."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from costhub.errors import WorkloadError
 
 VECTOR_LENGTHS = (1, 2, 3, 4)
-"""Of cooperative fetches of float32: TVM 0.27 loads 16 bytes at once, and has no longer vectors in its space."""
+"""Of cooperative fetches of float32: TVM 0.27 loads 16 bytes at once, and its space has no longer vectors."""
 UNROLL_STEPS = (0, 16, 64, 512, 1024)
-"""Of Ansor's GPU sketches."""
+"""Tiling structure of Ansor's GPU sketches."""
 MOST_INNERMOST = 64
 _SPATIAL_LEVELS, _REDUCTION_LEVELS = 5, 3
 _VECTORIZE, _VTHREAD, _BLOCK, _THREAD = 2, 4, 5, 6
-"""Ansor's numbers of loop annotations (include/tvm/auto_scheduler/loop_state.h of TVM 0.7)."""
+"""Ansor's numeric codes of loop annotations (include/tvm/auto_scheduler/loop_state.h of TVM 0.7)."""
 _UNROLL = "auto_unroll_max_step$"
 
 _VECTORS = ", ".join(map(str, VECTOR_LENGTHS))
@@ -49,14 +49,14 @@ def read_sketch(steps: Sequence[Step]) -> TiledSketch:
 
     Ansor's sketch rules MultiLevelTiling, AddCacheRead and AddCacheWrite (src/auto_scheduler/search_policy of
     TVM 0.7) make the programs of MetaSchedule's MultiLevelTiling with the structure SSSRRSRS, so every split of
-    one is a SamplePerfectTile of the other. Each step is checked against this structure: a program that is put
-    together in another way is refused, never approximated.
+    one is a SamplePerfectTile of the other. Each step is checked against this structure: a program that is built
+    differently is rejected, never approximated.
 
     Args:
         steps: The steps as a record holds them, such as ``["SP", stage, iterator, extent, lengths, 1]``.
 
     Raises:
-        WorkloadError: The steps make another kind of program, or one outside of MetaSchedule's design space.
+        WorkloadError: The steps make another kind of program, or one outside MetaSchedule's design space.
     """
     try:
         return _Reader(steps).sketch()
@@ -65,7 +65,7 @@ def read_sketch(steps: Sequence[Step]) -> TiledSketch:
 
 
 class _Reader:
-    """Takes the steps one after the other, and compares each with the one that the structure demands."""
+    """Takes the steps one by one, and compares each with the one that the structure requires."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps: Iterator[Step] = iter(steps)
@@ -148,7 +148,7 @@ class _Reader:
         for stage in stages:
             kind, where, iterators = self._step
             self._demand((kind, where) == ("FU", stage) and list(iterators) == list(range(len(iterators))))
-            # The extent is that of an ancestor: Ansor's evolution changes tiles, and leaves it as it was.
+            # The extent is that of an ancestor: Ansor's evolution changes tiles but not the extent.
             kind, where, iterator, _, [vector], from_inside = self._next()
             self._demand((kind, where, iterator, from_inside) == ("SP", stage, 0, 1))
             if vector not in VECTOR_LENGTHS:
@@ -172,7 +172,7 @@ class _Reader:
 
 
 def _factors(extent: int, lengths: Sequence[int]) -> tuple[int, ...]:
-    """The factors of an axis; Ansor names all but the outermost."""
+    """The factors of an axis; Ansor lists all but the outermost."""
     if type(extent) is not int or not all(type(length) is int and length > 0 for length in lengths):
         raise WorkloadError("a split of its steps has lengths that are not positive numbers")
     if extent <= 0 or extent % prod(lengths):

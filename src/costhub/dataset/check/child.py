@@ -38,23 +38,23 @@ from costhub.isolation.limits import Limits
 BATCH_ROWS = 4096
 KNOWN_VERSIONS = tuple(str(version).encode() for version in range(1, SCHEMA_VERSION + 1))
 MODULE_ROWS = 64
-"""A module may have megabytes."""
+"""A module may take megabytes."""
 LIMITS = Limits(further_bytes=2 << 30)
-"""For the process that reads; parsers of damaged files may ask for any amount."""
+"""Limit for the reading process; parsers of damaged files may request any amount."""
 _JOURNAL = Layout("measurements", 1)
-"""A journal holds rows as they are."""
+"""A journal holds rows uncompressed."""
 _FLOAT32 = frozenset({"float32", "float64"})
 
 
 class UnreadableFile(Exception):
-    """A file that no rows can be read of: the id of the rule, and the sentence."""
+    """A file from which no rows can be read: the id of the rule, and a message."""
 
 
 def open_batches(source: TableFile) -> tuple[int, Layout, Iterator[pa.RecordBatch]]:
-    """The number of rows of a file, its layout, and what it holds in batches with the columns of the layout.
+    """Returns the number of rows of a file, its layout, and its rows in batches with the columns of the layout.
 
     Raises:
-        UnreadableFile: The file is of another table or version, or too large. Pyarrow's own errors come through.
+        UnreadableFile: The file is of another table or version, or too large. Pyarrow's own errors are passed through.
     """
     if source.is_journal:
         try:
@@ -89,7 +89,7 @@ def _parquet(source: TableFile) -> pq.ParquetFile:
 
 
 def seal_of(source: TableFile) -> SealState | None:
-    """The state of a shard's seal, for which the whole file is hashed; None if it cannot be read."""
+    """The state of a shard's seal, computed by hashing the whole file; None if it cannot be read."""
     try:
         return seal_state(source.path)
     except DataError:
@@ -97,10 +97,10 @@ def seal_of(source: TableFile) -> SealState | None:
 
 
 def size_of(source: TableFile) -> tuple[int, int]:
-    """Rows of a shard, and its bytes once decompressed, by its footer; zeros if it cannot be read."""
+    """Rows of a shard and its decompressed bytes, according to its footer; zeros if it cannot be read."""
     try:
         metadata = _parquet(source).metadata
-    except Exception:  # parsers of damaged files raise anything
+    except Exception:  # parsers of damaged files can raise anything
         return 0, 0
     return metadata.num_rows, sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
 
@@ -139,7 +139,7 @@ class FileChunk:
     """The result of reading a part of a file."""
 
     rows: int = 0
-    """Rows in this part; those of the whole file if it was just opened."""
+    """Rows in this part; the rows of the whole file if it was just opened."""
     breaches: list[Breach] = field(default_factory=list)
     entries: npt.NDArray[Any] | None = None
     """Ledger entries of measurements."""
@@ -152,7 +152,7 @@ class FileChunk:
 
 @dataclass
 class _OpenFile:
-    """The file that the process reads, and what the rules know."""
+    """The file that the process is reading, and the context of the rules."""
 
     context: CheckContext = field(default_factory=CheckContext)
     source: TableFile | None = None
@@ -166,8 +166,8 @@ _open = _OpenFile()
 
 
 def set_context(context: CheckContext) -> None:
-    """Sets what the rules know of devices and workloads."""
-    # One thread per column would map an arena each, all of which count.
+    """Sets the devices and workloads that the rules know."""
+    # One thread per column would map an arena each, all of which count towards the limit.
     pa.set_cpu_count(1)
     _open.context = context
 
@@ -178,7 +178,7 @@ def open_file(source: TableFile, number: int, as_dicts: bool = False) -> FileChu
     Args:
         source: The file.
         number: Its number, for the ledger.
-        as_dicts: Whether the rows themselves are asked for, and no rule is applied.
+        as_dicts: Whether to return the rows themselves and apply no rule.
     """
     _open.source, _open.number, _open.as_dicts, _open.batches = source, number, as_dicts, iter(())
 
@@ -190,7 +190,7 @@ def open_file(source: TableFile, number: int, as_dicts: bool = False) -> FileChu
 
 
 def read_chunk() -> FileChunk:
-    """Reads on in the file that is open; the last chunk has `is_last`."""
+    """Continues reading the open file; the last chunk has `is_last`."""
     return _chunk_or_breach(_next_chunk)
 
 
@@ -206,20 +206,20 @@ def read_rows(source: TableFile, rows: Sequence[int], columns: Sequence[str]) ->
             held = batch.take(pa.array(here))
             whole = np.all([_is_whole(held, column) for column in layout.columns], axis=0)
             values += layout.rows(held.filter(pa.array(whole)), columns).to_pylist()
-    except Exception:  # parsers of damaged files raise anything
+    except Exception:  # parsers of damaged files can raise anything
         return []
     return values
 
 
 def _chunk_or_breach(read: Callable[[], FileChunk]) -> FileChunk:
-    """A chunk; what is wrong with a file is a breach, and ends the file."""
+    """Reads a chunk; a problem with the file is a breach, and ends the file."""
     try:
         return read()
     except UnreadableFile as refusal:
         rule, message = refusal.args
     except MemoryError:
         rule, message = READABLE.id, "Reading it takes more memory than a check may use."
-    except Exception as error:  # parsers of damaged files raise anything
+    except Exception as error:  # parsers of damaged files can raise anything
         rule, message = READABLE.id, f"It cannot be read ({type(error).__name__}: {_brief(error)})."
     where = _open.source.where if _open.source is not None else "."
     return FileChunk(breaches=[Breach(rule, where, message)], is_last=True)
@@ -245,7 +245,7 @@ def _next_chunk() -> FileChunk:
 
 
 def _without_nulls(batch: pa.RecordBatch, source: TableFile, piece: FileChunk) -> pa.RecordBatch:
-    """The rows without nulls in required columns; the others are a breach."""
+    """The rows without nulls in required columns; rows with nulls are a breach."""
     whole = np.ones(batch.num_rows, bool)
     for column in _open.layout.columns:
         missing = ~_is_whole(batch, column)
@@ -258,7 +258,7 @@ def _without_nulls(batch: pa.RecordBatch, source: TableFile, piece: FileChunk) -
 
 
 def _is_whole(batch: pa.RecordBatch, column: Column) -> npt.NDArray[np.bool_]:
-    """(n,) where a column is not null, or may be."""
+    """(n,) where a column is not null, or may be null."""
     values = batch.column(column.name)
     if column.nullable or not values.null_count:
         return np.ones(batch.num_rows, bool)
@@ -292,14 +292,14 @@ def _apply_table_rules(batch: pa.RecordBatch, source: TableFile, piece: FileChun
 
 
 def _kept(value: Any) -> Any:
-    """What the other process gets of a value: no rule across rows needs lists or long texts, which have no limit."""
+    """The part of a value that the other process gets: no rule across rows needs lists or long texts."""
     if isinstance(value, list):
         return None
     return value[:MOST_NAME_BYTES] if isinstance(value, str) else value
 
 
 def _names(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_], column: str) -> list[str]:
-    """The first few distinct values of a column of text, cut to what may be shown."""
+    """The first few distinct values of a column of text, cut to a displayable length."""
     values = pc.utf8_slice_codeunits(batch.column(column).filter(pa.array(mask)), 0, 64)
     return [str(value) for value in pc.unique(values)[:3].to_pylist()]
 

@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 _UNREADABLE = (WorkloadError, MemoryError, ValueError, KeyError, IndexError, TypeError)
 
 FASTEST_PROGRAMS, DRAWN_PROGRAMS = 4, 4
-"""Programs replayed for every workload and device: the fastest, which count most, and some by their hash."""
+"""Programs replayed for every workload and device: the fastest, which matter most, and some chosen by hash."""
 
 _LOAD_TIMEOUT_S = 60.0
 _REPLAY_TIMEOUT_S = 20.0
@@ -63,13 +63,13 @@ class SampledProgram:
 
 
 def sample_programs(ledger: Ledger) -> list[int]:
-    """Positions of the programs to replay: of every workload and device the fastest, and some drawn."""
+    """Positions of the programs to replay: the fastest of every workload and device, and some drawn at random."""
     positions: set[int] = set()
     within = (ledger["workload"] >= 0) & (ledger["device"] >= 0)
     for rows in ledger.groups("workload", "device", within=within):
         latency_s = np.nan_to_num(ledger["latency_s"][rows], nan=math.inf)
         positions.update(rows[np.argsort(latency_s, kind="stable")[:FASTEST_PROGRAMS]].tolist())
-        # The least hashes are a draw that every machine repeats.
+        # Choosing the smallest hashes is a draw that every machine reproduces.
         positions.update(rows[np.argsort(ledger["program"][rows], kind="stable")[:DRAWN_PROGRAMS]].tolist())
     return sorted(positions)
 
@@ -97,7 +97,7 @@ def check_workload(
             message = "trace replays to a program with another canonical trace."
         if trace != program.trace:
             yield Breach(REPLAYS.id, program.where, message, 1, [program.record_id])
-        # Every trace of a stranger may take its whole time limit: one of a workload is enough.
+        # Every untrusted trace may use up its whole time limit: one per workload is enough.
         if trace is None:
             return
 
@@ -113,7 +113,7 @@ def _none_if_lost(
 
 
 def module_row(module_json: str) -> dict[str, Any] | None:
-    """The row of a module as `workload_row` makes it; None if TVM cannot read it. Call it in a child."""
+    """The row that `workload_row` makes of a module; None if TVM cannot read it. Call it in a child."""
     try:
         return workload_row(_cached_module(module_json), name="", operator="")
     except _UNREADABLE:
@@ -121,7 +121,7 @@ def module_row(module_json: str) -> dict[str, Any] | None:
 
 
 def canonical_trace(module_json: str, trace: str, target: str) -> str | None:
-    """The canonical trace of the schedule that `trace` makes of a module; None if it makes none."""
+    """The canonical trace of the schedule that `trace` produces on a module; None if it does not replay."""
     try:
         if names_intrinsics(trace):
             load_intrinsics(str(json.loads(target)["kind"]))

@@ -22,13 +22,13 @@ from costhub.files import kind_name
 from costhub.terminal_text import first_few
 
 FEATURES_FOLDER = "features"
-"""Where costhub 0.1 kept features; nothing reads it."""
+"""Folder where costhub 0.1 stored features; no longer read."""
 MOST_README_BYTES = 16 << 20
 MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_ROWS_IN_ALL = {"devices": 10_000, "workloads": 200_000, "measurements": 20_000_000}
-"""Of all files of a table together: 100 bytes of each measurement are kept, and more of the others."""
+"""Limit for all files of a table together: 100 bytes are kept per measurement, and more per row of other tables."""
 MOST_GROUP_BYTES = 1 << 30
-"""Of a row group once decompressed, according to its footer."""
+"""Limit for a decompressed row group, according to its footer."""
 READABLE = Rule(
     id="CH001",
     title="every shard and journal can be read",
@@ -77,7 +77,7 @@ class TableFile:
     """Its path within the data folder."""
     table: str
     device_id: str = ""
-    """The device of the folder that measurements lie in."""
+    """The device whose folder contains the measurements."""
     is_journal: bool = False
 
 
@@ -106,7 +106,7 @@ class Listing:
                 yield TableFile(journal, self.within(journal), table, device_id, is_journal=True)
 
     def files(self) -> Iterator[tuple[Path, int]]:
-        """Yields whatever lies where costhub looks for a file, pipes and links too, and how large it may be."""
+        """Yields everything, even pipes and links, found where costhub expects a file, with its size limit."""
         for folder, (table, _) in self.folders.items():
             yield from ((path, MOST_SHARD_BYTES) for path in shard_paths(folder))
             if table == "measurements":
@@ -118,7 +118,7 @@ class Listing:
         yield from ((path, MOST_SPLIT_BYTES) for path in sorted((self.root / SPLITS_FOLDER).glob("*.json")))
 
     def within(self, path: Path) -> str:
-        """A path as the findings name it."""
+        """A path as shown in findings."""
         return path.relative_to(self.root).as_posix()
 
 
@@ -135,7 +135,7 @@ def misnamed(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def foreign_files(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds what is neither shard nor journal: half-written files, and files of other programs."""
+    """Finds files that are neither shard nor journal: half-written files, and files of other programs."""
     for folder in listing.folders:
         names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
         shards = {path.name for path in folder.glob(SHARD_PATTERN)}
@@ -150,7 +150,7 @@ def foreign_files(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def leftover_journals(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds rows that an interrupted writer left in a journal, or that one is writing now."""
+    """Finds rows that an interrupted writer left in a journal, or that a writer is adding right now."""
     for source in listing.sources():
         if source.is_journal:
             yield source.where, "It holds rows that no shard has yet; other tools do not see them."
@@ -165,7 +165,7 @@ def oversized(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def irregular(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds pipes, devices and the like in the place of files: opening one may never return."""
+    """Finds pipes, devices and the like in place of files: opening one may never return."""
     for path, _ in listing.files():
         try:
             mode = path.stat().st_mode
@@ -178,7 +178,7 @@ def irregular(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def links(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds links, in the place of files and of their folders."""
+    """Finds links in place of files or their folders."""
     folders = [listing.root / name for name in ("devices", "workloads", "measurements", SPLITS_FOLDER)]
     for path in (*folders, *list(listing.folders)[2:], *(path for path, _ in listing.files())):
         if path.is_symlink():
@@ -186,7 +186,7 @@ def links(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def kept_features(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds the folder where costhub 0.1 kept features, which anybody may have written."""
+    """Finds the folder where costhub 0.1 kept features, which anyone may have written."""
     if (listing.root / FEATURES_FOLDER).is_dir():
         yield (
             FEATURES_FOLDER,
@@ -195,13 +195,13 @@ def kept_features(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def outdated_croissant(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds a Croissant document of other files than those of the folder: its readers check hashes."""
+    """Finds a Croissant document that does not match the files of the folder: its readers check hashes."""
     if (listing.root / CROISSANT).is_file():
         yield from ((CROISSANT, message) for message in croissant_differences(listing.root))
 
 
 def equal_but_for_case(names: Iterable[str]) -> list[str]:
-    """The names that another one equals but for upper and lower case, in order.
+    """The names that differ from another one only in case, in order.
 
     Example:
         >>> equal_but_for_case(["a", "b", "A", "a"])
@@ -214,7 +214,7 @@ def equal_but_for_case(names: Iterable[str]) -> list[str]:
 
 
 def similar_names(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds files and folders that are one on the disks of many machines."""
+    """Finds files and folders that would be the same one on case-insensitive disks."""
     for folder in (listing.root, listing.root / "measurements", listing.root / SPLITS_FOLDER, *listing.folders):
         alike = equal_but_for_case(path.name for path in folder.glob("*"))
         if alike:

@@ -1,4 +1,4 @@
-"""Provides check_folder: a data folder against every rule."""
+"""Provides check_folder: checks a data folder against every rule."""
 
 from __future__ import annotations
 
@@ -56,32 +56,32 @@ _SAMPLED = ("record_id", "workload_id", "trace", "target")
 
 
 class Reader:
-    """Reads files piece by piece; a file that kills the child or holds it up is a breach, and costs no other.
+    """Reads files piece by piece; a file that kills or stalls the child is a breach, and affects no other file.
 
-    Usable for several checks in turn: the child stays. After it the child ends, and serves nobody else: what it
-    has read of one folder must not touch what it says of another.
+    Can be used for several checks in turn with the same child. Afterwards the child ends and is not reused: what it
+    has read in one folder must not affect its results for another.
     """
 
     def __init__(self) -> None:
         self._child = Child(prepare=partial(set_context, CheckContext()), limits=LIMITS, is_shared=False)
 
     def know(self, context: CheckContext) -> None:
-        """Sets what the rules know of devices and workloads."""
+        """Sets the devices and workloads that the rules know."""
         self._child.prepare(partial(set_context, context))
 
     def read(
         self, source: TableFile, number: int, on_rows: Callable[[int], object], *, as_dicts: bool = False
     ) -> Iterator[FileChunk]:
-        """Yields what comes of a file, in pieces.
+        """Yields the results of reading a file, in pieces.
 
         Args:
             source: The file.
             number: Its number, for the ledger.
             on_rows: Called with the number of rows of every piece.
-            as_dicts: Give the rows themselves, and apply no rule.
+            as_dicts: Return the rows themselves, and apply no rule.
 
         Raises:
-            MeasureError: The child process does not start.
+            MeasureError: The child process cannot be started.
         """
         end = time.monotonic() + time_limit_s(source)
         chunk = self._chunk(source, end, open_file, source, number, as_dicts)
@@ -92,11 +92,11 @@ class Reader:
             yield chunk
 
     def seal(self, source: TableFile) -> SealState | None:
-        """The state of a shard's seal; None if it cannot be read, which `read` reports."""
+        """The state of a shard's seal; None if it cannot be read, which `read` reports as well."""
         return self._call_or_none(seal_of, source)
 
     def size(self, source: TableFile) -> tuple[int, int]:
-        """Rows of a shard, and its bytes once decompressed; zeros if it cannot be read."""
+        """Rows of a shard and its decompressed bytes; zeros if it cannot be read."""
         return self._call_or_none(size_of, source) or (0, 0)
 
     def _call_or_none(self, function: Callable[[TableFile], Result], source: TableFile) -> Result | None:
@@ -146,14 +146,14 @@ def check_folder(
         path: The data folder.
         deep: Also apply the rules that load every module into TVM and replay a sample of the traces.
         progress: Show a progress bar if stderr is a terminal.
-        reader: What opens the files; by default a new one.
+        reader: The reader that opens the files; by default a new one.
 
     Returns:
         The findings, by rule; empty if the folder is clean.
 
     Raises:
         DataError: `path` is not a data folder, or another program changed it during the check.
-        MeasureError: A child process does not start.
+        MeasureError: A child process cannot be started.
     """
     if reader is None:
         with Reader() as own:
@@ -186,7 +186,7 @@ class _Check:
         self.ledger = Ledger(np.zeros(0, ENTRY), ())
 
     def apply_folder_rules(self) -> None:
-        """Looks at names, kinds and sizes; a file that is too large is not opened afterwards."""
+        """Looks at names, kinds and sizes; files that are too large are not opened later."""
         unopened = set()
         for rule in RULES.values():
             if isinstance(rule, FolderRule):
@@ -197,7 +197,7 @@ class _Check:
         self.sources = [source for source in self.listing.sources() if source.where not in unopened]
 
     def look_at_seals(self) -> None:
-        """Hashes every shard; one whose seal is broken is not parsed afterwards."""
+        """Hashes every shard; shards with a broken seal are not parsed later."""
         broken = set()
         for source in self.sources:
             seal = "sealed" if source.is_journal else self.reader.seal(source)
@@ -210,7 +210,7 @@ class _Check:
         self.sources = [source for source in self.sources if source.where not in broken]
 
     def read_tables(self) -> None:
-        """Reads devices and workloads into the context, which is what the rules on measurements know."""
+        """Reads devices and workloads into the context of the rules on measurements."""
         self.reader.know(self.context)
         keys: dict[str, Counter[str]] = {"devices": Counter(), "workloads": Counter()}
         for number, source in enumerate(self.sources):
@@ -239,7 +239,7 @@ class _Check:
             self.report.add(Breach(DISTINCT.id, table, message, len(alike), alike[:3]))
 
     def read_measurements(self) -> None:
-        """Applies the rules on rows in the child, and those across rows to the ledger that comes back."""
+        """Applies the rules on rows in the child, and rules across rows to the ledger that it returns."""
         parts: list[npt.NDArray[Any]] = [np.zeros(0, ENTRY)]
         with bar(None, desc="checking", unit="row", enabled=self.progress) as shown:
             for number, source in enumerate(self.sources):
@@ -265,11 +265,11 @@ class _Check:
             return
         readable = True
         for place, piece in enumerate(self.reader.read(source, number, on_rows)):
-            self.room[source.table] -= piece.rows if place else 0  # the first one only says how many come
+            self.room[source.table] -= piece.rows if place else 0  # the first one only announces their number
             readable &= not (piece.is_last and piece.breaches)
             self.report.extend(piece.breaches)
             yield piece
-        # A file that cannot be read has no seal for the same reason: one finding is enough.
+        # A file that cannot be read has no seal for the same reason: so one finding is enough.
         if readable and source.where in self.unsealed:
             message = "It has no seal, so nobody can tell whether it has changed since it was measured."
             self.report.add(Breach(SEALED.id, source.where, message))

@@ -1,4 +1,4 @@
-"""Provides the rules on ids, traces and targets: each is what it refers to, and occurs once."""
+"""Provides the rules on ids, traces and targets: each matches what it refers to, and occurs once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CPU_TARGETS = frozenset({"llvm", "c"})
 
 
 def repeated_records(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
-    """Finds record ids that occur again; the next writer clears a journal's by itself."""
+    """Finds record ids that occur again; the next writer removes those of a journal by itself."""
     message = "an earlier row has the same record_id, and every record_id was expected once."
     yield message, _again(ledger, "record", within=~ledger.in_journal)
 
@@ -38,7 +38,7 @@ def repeated_runs(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, 
 
 
 def _again(ledger: Ledger, *names: str, within: Mask) -> Mask:
-    """Where the values of some fields have occurred in an earlier row."""
+    """(n,) where the values of some fields have occurred in an earlier row."""
     rows = np.flatnonzero(within)
     order = np.lexsort([rows, *(ledger[name][rows] for name in reversed(names))])
     same = np.ones(max(0, len(rows) - 1), bool)
@@ -78,7 +78,7 @@ def misplaced(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def bad_traces(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds traces of another form; on some of them TVM does not fail but crash."""
+    """Finds malformed traces; on some of them TVM crashes instead of raising an error."""
     bad = [not _is_trace(_parse(text)) for text in rows.texts("trace")]
     yield "trace is not JSON of the form [instructions, decisions], which TVM writes.", np.array(bad, bool)
 
@@ -123,7 +123,7 @@ def _is_trace(value: Any) -> bool:
 
 def _is_instruction(value: Any) -> bool:
     """Whether it is [kind, inputs, attributes, outputs]."""
-    # A trace has some 50 of them: this is where the time of a check goes, so without a loop of its own.
+    # A trace has some 50 of them: most of a check's time is spent here, so it avoids a loop of its own.
     if type(value) is not list or len(value) != 4:
         return False
     kind, inputs, attributes, outputs = value

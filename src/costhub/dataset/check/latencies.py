@@ -8,18 +8,18 @@ import numpy as np
 
 from costhub.dataset.check.measurements import CheckContext, Floats, Ints, Ledger, LedgerRule, Mask
 
-# On half the workloads of a file the best takes 1.1 to 12 times its bound (Zen 5, H200, A100; 14 files).
+# For half the workloads of a file, the best program takes 1.1 to 12 times its bound (Zen 5, H200, A100; 14 files).
 MOST_ABOVE_BOUND = 300.0
-"""Times the bound that the best programs of half the workloads take."""
+"""Allowed multiple of the bound for the best programs of half the workloads."""
 LEAST_S = 2e-6
-"""Nothing is expected to run in less: small programs cost a launch, whatever they compute."""
+"""Nothing should run in less time: even small programs pay for a launch."""
 LEAST_GFLOPS_PER_CORE = {"cpu": 0.5}
-"""The least that a device of unknown peak can do."""
+"""Lower bound for a device of unknown peak."""
 LEAST_GFLOPS_PER_MULTIPROCESSOR = 64.0
 MOST_SLOWER = 30.0
 """How much slower than the device's other files, on the workloads they share; 1.4 at most on both GPUs."""
 ENOUGH_ROWS = 20
-"""Rows of a file, device or workload that a statistic needs."""
+"""Rows of a file, device or workload needed for a statistic."""
 ENOUGH_WORKLOADS = 3
 # Measured on 26,115 programs of a virtual machine with two cores, an H200 and an A100: the slowest repeat
 # is 1.35, 1.05 and 1.08 times the fastest in 99 of 100 rows, and 16 times at most.
@@ -32,9 +32,9 @@ with one and two threads (Zen 4, Zen 5, Ice Lake), at a load of 1 to 2.7; 1.2 be
 IDENTICAL_SHARE = 0.05
 """11 of 15,450 rows of the A100 have three repeats alike."""
 DISAGREEMENT = 8.0
-"""Programs measured several times: 1.3 at most on both GPUs."""
+"""Programs measured several times: at most 1.3 on both GPUs."""
 MOST_SHARED = 0.05
-"""Share of rows with the commonest latency; 3 of 1,427 in a file of the A100, the most at hand."""
+"""Share of rows with the commonest latency; 3 of 1,427 in a file of the A100, the largest share found so far."""
 FEW_DIGITS = 3
 MOST_ROUNDED = 0.5
 """Share of rows with at most FEW_DIGITS digits; none of 26,115 rows of three devices."""
@@ -52,7 +52,7 @@ def wrong_units(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Ma
         bound_s = _bound_s(context, int(ledger["device"][device_rows[0]]))
         files = list(ledger.groups("file", within=ledger.mask([device_rows])))
         best = np.stack([_best_latencies(ledger, rows, len(context.workloads)) for rows in files])
-        # Of every workload the best in the other files: the least of all, or for its own file the next.
+        # Best latency of every workload in the other files: the least of all, or the next for that file itself.
         least = np.sort(np.vstack([best, np.full_like(best[:1], np.inf)]), axis=0)
         others = np.where(best == least[0], least[1], least[0])
         for rows, mine, theirs in zip(files, best, others, strict=True):
@@ -70,7 +70,7 @@ def wrong_units(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Ma
 
 
 def _bound_s(context: CheckContext, device: int) -> Floats:
-    """(workloads,) seconds that a program of every workload takes at least."""
+    """(workloads,) lower bound in seconds for a program of every workload."""
     row = list(context.devices.values())[device]
     least = LEAST_GFLOPS_PER_CORE.get(row.get("kind", ""), LEAST_GFLOPS_PER_MULTIPROCESSOR)
     gflops = row.get("peak_gflops") or least * (row.get("cores") or 1)
@@ -88,19 +88,19 @@ def _best_latencies(ledger: Ledger, rows: Ints, count: int) -> Floats:
 
 
 def _median_ratio(mine: Floats, other: Floats, enough: int) -> float:
-    """The median of mine / other where both are known; 0 if those are too few."""
+    """The median of mine / other where both are known; 0 if there are too few."""
     known = np.isfinite(mine) & np.isfinite(other)
     return float(np.median(mine[known] / other[known])) if known.sum() >= enough else 0.0
 
 
 def outlying_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
-    """Finds rows with one repeat further from the others than noise explains."""
+    """Finds rows in which one repeat differs more from the others than noise explains."""
     timed = ledger.is_timed & (ledger["repeats"] > 1) & np.isfinite(ledger["spread"])
     outliers = []
     for rows in ledger.groups("device", within=timed):
         spread = ledger["spread"][rows].astype(np.float64)
         usual = np.quantile(spread, 0.99) if len(rows) >= ENOUGH_ROWS else 1.0
-        # Many outliers would raise the quantile that is to find them, but not the median.
+        # Many outliers would raise the very quantile meant to find them, but not the median.
         usual = min(usual, float(np.median(spread)) ** NOISE_POWER * 1.5)
         outliers.append(rows[spread > max(LEAST_OUTLIER, usual**NOISE_POWER)])
     message = "one repeat in run_s is far from the others, beyond the usual noise of the device."
@@ -108,7 +108,7 @@ def outlying_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[st
 
 
 def noisy_sessions(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
-    """Finds sessions on CPUs in which most repeats disagree, as beside other programs."""
+    """Finds sessions on CPUs in which most repeats disagree, as when other programs are running."""
     noisy = []
     is_cpu = np.array([row.get("kind") == "cpu" for row in context.devices.values()] + [False])
     timed = ledger.is_timed & (ledger["repeats"] > 1) & np.isfinite(ledger["spread"]) & is_cpu[ledger["device"]]
@@ -120,7 +120,7 @@ def noisy_sessions(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str,
 
 
 def identical_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
-    """Finds files in which many rows repeat one number; timers of real devices hardly ever do."""
+    """Finds files in which many rows have identical repeats; timers of real devices hardly ever do."""
     identical = []
     for rows in ledger.groups("file", within=ledger.is_timed & (ledger["repeats"] > 1)):
         same = rows[ledger["spread"][rows] == 1]
@@ -135,7 +135,7 @@ def disagreeing_programs(ledger: Ledger, context: CheckContext) -> Iterator[tupl
     rows = np.flatnonzero(ledger.is_timed)
     order = rows[np.lexsort([ledger["latency_s"][rows], ledger["device"][rows], ledger["program"][rows]])]
     latency, program, device = (ledger[name][order] for name in ("latency_s", "program", "device"))
-    # Sorted by latency within a program, its first row is its fastest.
+    # Sorted by latency within a program, so its first row is its fastest.
     starts = np.ones(len(order), bool)
     starts[1:] = (program[1:] != program[:-1]) | (device[1:] != device[:-1])
     fastest = latency[np.flatnonzero(starts)][np.cumsum(starts) - 1]

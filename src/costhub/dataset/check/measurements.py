@@ -1,4 +1,4 @@
-"""Provides Rows and Ledger, the measurements as rules see them: a batch of rows, and a few numbers of every row."""
+"""Provides Rows and Ledger, the measurements as seen by the rules: a batch of rows, and a few numbers per row."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ class LedgerRule(Rule):
 
 @dataclass(frozen=True)
 class WorkloadFacts:
-    """What is needed of a workload; its module stays in its file."""
+    """The facts needed about a workload; its module stays in its file."""
 
     workload_id: str
     flop: float
     """Floating-point operations, without products with zeros that a schedule can skip."""
     bytes: float
     is_float32: bool
-    """Whether the peak of a device, which is one of float32, bounds it."""
+    """Whether it is bounded by the peak of a device, which is measured in float32."""
     name: str = ""
 
 
@@ -91,12 +91,12 @@ class CheckContext:
     now_us: int = field(default_factory=lambda: time.time_ns() // 1000)
 
     def device_column(self, name: str) -> Floats:
-        """A numeric column of the devices, and a last NaN for an unknown device; NaN for null."""
+        """A numeric column of the devices, with NaN for null and a final NaN for an unknown device."""
         values = [row.get(name) for row in self.devices.values()]
         return np.array([np.nan if value is None else value for value in values] + [np.nan], np.float64)
 
     def workload_column(self, name: str) -> Floats:
-        """A numeric column of the workloads, and a last NaN for an unknown workload."""
+        """A numeric column of the workloads, with a final NaN for an unknown workload."""
         return np.array([getattr(facts, name) for facts in self.workloads.values()] + [np.nan], np.float64)
 
     def device_ids(self) -> pa.Array:
@@ -167,12 +167,12 @@ class Rows:
 
     @cached_property
     def fastest_s(self) -> Floats:
-        """(n,) least of the repeats."""
+        """(n,) minimum of the repeats."""
         return self.reduce(np.min)
 
     @cached_property
     def slowest_s(self) -> Floats:
-        """(n,) most of the repeats."""
+        """(n,) maximum of the repeats."""
         return self.reduce(np.max)
 
     def reduce(self, over: Callable[..., Any]) -> Floats:
@@ -199,7 +199,7 @@ class Rows:
         return positions
 
     def hashes(self, *names: str) -> npt.NDArray[np.uint64]:
-        """(n,) 64 bits of each row's values in columns of text, alike in every process."""
+        """(n,) 64 bits of each row's values in columns of text, identical in every process."""
         columns = [self.texts(name) for name in names]
         digests = (hashlib.blake2b(repr(row).encode(), digest_size=8).digest() for row in zip(*columns, strict=True))
         return np.frombuffer(b"".join(digests), np.uint64)
@@ -230,7 +230,7 @@ class Ledger:
         return is_timed
 
     def groups(self, *names: str, within: npt.NDArray[np.bool_]) -> Iterator[Ints]:
-        """Yields the positions of rows that agree in some fields, in their order, out of those `within`."""
+        """Yields the positions of rows that agree in some fields, in their order, among the rows `within`."""
         rows = np.flatnonzero(within)
         keys = [self[name][rows] for name in names]
         order = np.lexsort(keys[::-1])

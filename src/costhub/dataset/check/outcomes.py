@@ -15,17 +15,17 @@ _BUILD_FAILURES = pa.array(["build_error", "build_timeout"])
 _CLOCK_MARGIN = 1.05
 """Two clocks measure run_s and run_wall_s."""
 PEAK_MARGIN = 1.2
-"""Probes miss the true peak by some per cent; beyond this factor the measurement is wrong, not the probe."""
+"""Probes miss the true peak by a few per cent; beyond this factor the measurement is wrong, not the probe."""
 BANDWIDTH_MARGIN = 2.0
-"""A probe by dot products is less of a peak, and strided kernels leave part of their arguments unread."""
+"""A probe based on dot products reaches less than the peak, and strided kernels do not read all of their arguments."""
 _CACHE_LEVELS = (("l1_gbs", "l1d_bytes", True), ("l2_gbs", "l2_bytes", True), ("l3_gbs", "l3_bytes", False))
-"""(bandwidth, size, whether every core has its own)"""
+"""(bandwidth, size, whether each core has its own)"""
 _CACHE_REUSE = 4.0
-"""Between two runs a cache may keep a part of what exceeds it; nothing of what is this much larger."""
+"""Between two runs a cache may keep part of larger data, but nothing of data this many times its size."""
 
 
 def unknown_statuses(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds statuses that the schema does not have."""
+    """Finds statuses that the schema does not define."""
     yield f"status is not one of {', '.join(STATUSES)}.", ~rows.among("status", pa.array(STATUSES))
 
 
@@ -37,7 +37,7 @@ def bad_latencies(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def bad_failures(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds failures that have latencies, or do not say why they failed."""
+    """Finds failures that have latencies, or give no reason for the failure."""
     silent = ~rows.where(pc.match_substring_regex(rows.column("error"), r"\S"))
     yield "the attempt failed, but run_s is not empty.", ~rows.is_ok & (rows.repeats > 0)
     yield "the attempt failed, but error does not say why.", ~rows.is_ok & silent
@@ -50,7 +50,7 @@ def contradictions(rows: Rows) -> Iterator[tuple[str, Mask]]:
     never_ran = rows.among("status", _BUILD_FAILURES)
     yield "the build failed, but there is a run_wall_s.", never_ran & ~rows.is_null("run_wall_s")
     asked = rows.floats("evaluator_repeat")
-    # Fewer are fine: the collector stops where repeats agree, and times a slow program by one call.
+    # Fewer are fine: the collector stops once repeats agree, and times a slow program with one call.
     more = rows.is_ok & (asked >= 0) & (rows.repeats > asked)
     yield "run_s has more repeats than evaluator_repeat allows.", more
     for name in ("build_s", "run_wall_s"):
@@ -76,7 +76,7 @@ def faster_than_peak(rows: Rows) -> Iterator[tuple[str, Mask]]:
     is_float32 = rows.context.workload_column("is_float32")[rows.workload] == 1
     work = rows.context.workload_column("flop")[rows.workload]
     peak = rows.context.device_column("peak_gflops")[rows.device] * 1e9
-    # A latency that is zero or negative is another rule's finding; NaN compares as False.
+    # A latency that is zero or negative is reported by another rule; NaN compares as False.
     fast = is_float32 & (peak > 0) & (rows.latency_s > 0) & (work > peak * PEAK_MARGIN * rows.latency_s)
     yield f"the latency asks for more than {PEAK_MARGIN} times the device's probed peak GFLOP/s.", fast
 
@@ -94,13 +94,13 @@ def faster_than_memory(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def _bandwidth_limit(context: CheckContext, device: int, size: Floats) -> Floats:
-    """(n,) GB/s that arguments of some sizes can move at; NaN if unknown."""
+    """(n,) GB/s at which arguments of some sizes can be moved; NaN if unknown."""
 
     def figure(name: str) -> float:
         return float(context.device_column(name)[device])
 
     limit = np.full(len(size), figure("dram_gbs"))
-    # From the outermost level inwards: what fits may be read from there, or from further out.
+    # From the outermost level inwards: data that fit may be read from there, or from further out.
     for bandwidth, capacity, is_private in reversed(_CACHE_LEVELS):
         room = figure(capacity) * (max(figure("cores"), 1.0) if is_private else 1.0) * _CACHE_REUSE
         # Not every device has a third level; an unknown first or second one leaves the limit unknown.

@@ -11,24 +11,24 @@ from costhub.terminal_text import clean, first_few
 Severity = Literal["error", "warning"]
 _NAMED = 3
 _MOST_MESSAGES = 20
-"""Messages of one rule on one file; a stranger's file could cause any number of them."""
+"""Limit on messages of one rule on one file; an untrusted file could cause any number of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What a data folder must comply with; an instance of this class itself is applied while files are read.
+    """A rule that data folders must follow; an instance of this class itself is applied while files are read.
 
-    A message says what is there and what was expected. It never quotes values of the data, so that the
+    A message says what was found and what was expected. It never quotes values of the data, so that the
     breaches of many rows become one finding.
     """
 
     id: str
-    """Never used again for something else: contributions and their reviews refer to it."""
+    """Never reused for another rule: contributions and their reviews refer to it."""
     title: str
     severity: Severity
     """An error makes data wrong or unsafe; a warning deserves a look."""
     fix: str
-    """What to do."""
+    """What to do about it."""
     is_deep: bool = False
     """Whether it loads modules into TVM; applied with `--deep` only."""
 
@@ -59,7 +59,7 @@ class Breach:
 
 
 class Report:
-    """Collects breaches; those of one message on one file become one finding."""
+    """Collects breaches; breaches with the same message on the same file become one finding."""
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self._rules = rules

@@ -9,8 +9,8 @@ import numpy as np
 from costhub.dataset.check.measurements import NO_TIME, CheckContext, Floats, Ledger, LedgerRule, Mask, RowRule, Rows
 
 LOAD_PER_CORE = 3.0
-"""The collector's own builds bring it to 2.7 on two cores, in the rows of devices with one core too. So the limit
-is wide and finds neglect only; CH060 finds the noise that a smaller load brings."""
+"""The collector's own builds raise it to 2.7 on two cores, even in the rows of one-core devices. So the limit
+is wide and only finds negligence; CH060 finds the noise that a smaller load causes."""
 LOAD_FREE = 2.0
 CLOCK_RATIO = 2.0
 """Between the 5th and the 95th percentile of a session."""
@@ -19,12 +19,12 @@ TEMPERATURES = (-40.0, 125.0)
 DRIFT = (-0.3, 0.5)
 """-0.01 to 0.19 in a session of 33 minutes on a virtual machine."""
 SAME = 1.01
-"""Baselines that differ by less are one."""
+"""Baselines that differ by less count as one."""
 BASELINE_RATIO = 1.3
 """The baseline of a session only falls, as faster moments are found; by 2 % in that session."""
 ENOUGH_ROWS = 20
 EARLIEST_US = 1_420_070_400_000_000  # 2015-01-01, before TVM
-FUTURE_US = 24 * 3600 * 1_000_000  # clocks of boards may be a day off
+FUTURE_US = 24 * 3600 * 1_000_000  # board clocks may be a day off
 BACKWARDS_US = 60 * 1_000_000
 
 
@@ -65,7 +65,7 @@ def drifting_conditions(ledger: Ledger, context: CheckContext) -> Iterator[tuple
 
 
 def _range(values: Floats) -> tuple[float, float]:
-    """The 5th and the 95th percentile; twice 0 where too few values are known."""
+    """The 5th and the 95th percentile; two zeros if too few values are known."""
     finite = values[np.isfinite(values)]
     if len(finite) < ENOUGH_ROWS:
         return 0.0, 0.0
@@ -74,13 +74,13 @@ def _range(values: Floats) -> tuple[float, float]:
 
 
 def disturbed(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds measurements during which the reference kernel ran at another speed."""
+    """Finds measurements during which the reference kernel ran at a different speed."""
     drift, (low, high) = rows.floats("reference_drift"), DRIFT
     yield f"reference_drift is not between {low:g} and {high:g}.", (drift < low) | (drift > high)
 
 
 def impossible_reference(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds times of the reference kernel that cannot be."""
+    """Finds impossible times of the reference kernel."""
     for name, least in (("reference_s", 0.0), ("reference_drift", -1.0)):
         values = rows.floats(name)
         wrong = ~rows.is_null(name) & ~(np.isfinite(values) & (values > least))
@@ -91,8 +91,8 @@ def contradicted_reference(ledger: Ledger, context: CheckContext) -> Iterator[tu
     """Finds rows whose drift does not follow from reference_s and the rest of the session.
 
     The baseline is the fastest reference until then, in a row or not: on a machine that was busy at first it
-    falls, and falls again, but it never rises. Failed programs are left out: a build that failed has the
-    baseline of its batch's beginning, and is written at its end.
+    falls, and falls again, but it never rises. Failed programs are left out: a failed build has the
+    baseline from the start of its batch, but is written at the end.
     """
     baseline = ledger["reference_s"] / (1.0 + ledger["drift"].astype(np.float64))
     has_baseline = ledger.is_timed & np.isfinite(baseline) & (baseline > 0)
@@ -108,14 +108,14 @@ def contradicted_reference(ledger: Ledger, context: CheckContext) -> Iterator[tu
 
 
 def impossible_times(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds timestamps before TVM was, or after now."""
+    """Finds timestamps before TVM existed, or in the future."""
     times = rows.column("timestamp").cast("int64").fill_null(NO_TIME).to_numpy(zero_copy_only=False)
     yield "timestamp is before 2015.", (times < EARLIEST_US) & (times != NO_TIME)
     yield "timestamp is in the future.", times > rows.context.now_us + FUTURE_US
 
 
 def backwards(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
-    """Finds rows that are older than the row before them, of their session and workload in their file."""
+    """Finds rows older than the preceding row of the same session and workload in the same file."""
     rows = np.flatnonzero(ledger["time_us"] != NO_TIME)
     names = ("file", "session", "workload")
     order = rows[np.lexsort([rows, *(ledger[name][rows] for name in reversed(names))])]

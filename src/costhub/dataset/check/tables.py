@@ -38,7 +38,7 @@ def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
         if not all(step is not None and math.isfinite(step) and step > 0 for step in steps):
             yield f"{name} holds a number that is not above 0."
     sizes = [(name, row[name]) for name in _CACHES if row[name] is not None]
-    # A GPU states its first level per multiprocessor and its second in all: the order holds there too.
+    # GPUs report the first level per multiprocessor and the second in total: the order holds there too.
     for (inner, smaller), (outer, larger) in itertools.pairwise(sizes):
         if smaller > larger:
             yield f"{inner} is larger than {outer}."
@@ -49,7 +49,7 @@ def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
 
 
 def impossible_workloads(row: dict[str, Any]) -> Iterator[str]:
-    """Finds rows whose shapes, dtypes, FLOP and bytes do not go together."""
+    """Finds rows whose shapes, dtypes, FLOP and bytes are inconsistent."""
     if not (math.isfinite(row["flop"]) and row["flop"] >= 0):
         yield "flop is not a number, 0 or more."
     shapes = _shapes(row["shapes"])
@@ -87,15 +87,15 @@ def _bytes(shapes: list[list[int]], dtypes: list[str]) -> float | None:
 
 
 def useful_share(module_json: str) -> float:
-    """The share of FLOP that remains if one x in c meets each condition ``x % c == 0``; 1 without such conditions.
+    """The share of FLOP that remains if one x in c meets each condition ``x % c == 0``; 1 if there are none.
 
-    Only the JSON of the module is read, without TVM; the share of a text that is not JSON is 1.
+    Only the JSON of the module is read, without TVM; for a text that is not JSON, the share is 1.
 
     Example:
         >>> useful_share("{}")
         1.0
     """
-    # Few modules have one, and parsing takes a hundred times as long as this look.
+    # Few modules have one, and parsing takes a hundred times as long as this check.
     if '"prim.FloorMod"' not in module_json:
         return 1.0
     try:
@@ -110,7 +110,7 @@ def useful_share(module_json: str) -> float:
 
 
 def _divisor(nodes: list[Any], equal: dict[str, Any]) -> int:
-    """The c of ``x % c == y``; 1 where the condition is another."""
+    """The c of ``x % c == y``; 1 for any other condition."""
     left = nodes[equal["data"]["a"]]
     if left["type"] != "prim.FloorMod":
         return 1

@@ -16,13 +16,13 @@ from costhub.dataset.schema import HUB_LICENCES, columns_of
 from costhub.versions import costhub_version
 
 MOST_TEXT_BYTES = {"trace": 1 << 20, "target": 16 << 10, "error": 16 << 10}
-"""The longest trace at hand has 4 kB, the longest error text that the collector keeps 1 kB."""
+"""The longest trace seen so far has 4 kB, the longest error text that the collector keeps 1 kB."""
 MOST_NAME_BYTES = 256
 MOST_REPEATS = 10_000
 MOST_ENTRY_BYTES = {"module_json": 32 << 20, "shapes": 64 << 10, "target": 16 << 10, "probe_method": 16 << 10}
 MOST_ITEMS = 10_000
 TEXT_COLUMNS = tuple(c.name for c in columns_of("measurements") if c.type == pa.string())
-# Terminals interpret the escape character and its relatives above 127; the others turn around or hide what follows.
+# Terminals interpret the escape character and its relatives above 127; the others reverse or hide what follows.
 _UNSEEN = r"\x7f-\x9f" + "\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff"
 # Tab and newline are fine in an error text.
 _CONTROL = rf"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]"
@@ -36,10 +36,10 @@ PERSONAL_COLUMNS = (
     *("tvm_version", "compiler_version", "driver_version", "costhub_version"),
 )
 _VERSION_COLUMNS = frozenset({"tvm_version", "compiler_version", "driver_version", "costhub_version", "driver"})
-"""Four numbers with dots are a version there, not an address."""
+"""Columns in which four dotted numbers are a version, not an address."""
 _NOT_PERSONAL = frozenset({"conda", "runner", "ubuntu", "user", "builder", "nobody"})
-"""Homes that build machines and images have; they reveal nothing about a person."""
-# All lengths are bounded, or a long text of a stranger would take as long as its square.
+"""Home folders on build machines and in images; they reveal nothing about a person."""
+# All lengths are bounded, or a long untrusted text would take quadratic time.
 # A local domain, or a machine with a number within a domain: gpu03.cs.example.edu.
 _LOCAL = r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,9}\.(?:local|localdomain|lan|internal|intranet|corp|home\.arpa)"
 _NUMBERED = r"[a-z][\w-]{0,62}\d[\w-]{0,62}(?:\.[a-z][\w-]{0,62}){1,9}\.(?:com|net|org|edu|gov|cloud|[a-z]{2})"
@@ -53,13 +53,13 @@ _IPV6 = re.compile(r"(?<![\w:])(?=[0-9a-f:.]{0,45}\d)[0-9a-f]{0,4}(?::[0-9a-f]{0
 _MAC = re.compile(r"(?<![\w:])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:])", re.IGNORECASE)
 _URL = re.compile(r"https?://[\w./?&=%#~:+-]+")
 _COARSE = r"@|(?i:/home/|/users/|\\users\\|\\documents and|hostname)|\w\.\w|[0-9A-Fa-f:][:-][0-9A-Fa-f]{0,4}[:-]"
-"""What any of the above needs, for a fast first look over a whole column."""
+"""Characters required by any of the patterns above, for a fast first pass over a whole column."""
 _NAMES_FIX = "Write the name without escape sequences and invisible characters."
 _FIX = "Remove it from the text; costhub needs no names of people, accounts, folders or machines."
 
 
 def oversized_texts(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds values far beyond what the column is for."""
+    """Finds values far too long for their column."""
     for name in TEXT_COLUMNS:
         most = MOST_TEXT_BYTES.get(name, MOST_NAME_BYTES)
         size = pc.binary_length(rows.column(name))
@@ -73,7 +73,7 @@ def control_characters(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def control_in_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds characters that belong in no name."""
+    """Finds characters that do not belong in names."""
     for name in TEXT_COLUMNS:
         if name != "error":
             matches = rows.where(pc.match_substring_regex(rows.column(name), _ANY_CONTROL))
@@ -81,7 +81,7 @@ def control_in_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def control_in_entries(row: dict[str, Any]) -> Iterator[str]:
-    """Finds devices and workloads with characters that belong in no name."""
+    """Finds devices and workloads with characters that do not belong in names."""
     for name, text in _texts(row):
         if name not in _JSON_COLUMNS and _IN_A_NAME.search(text):
             yield f"{name} holds control characters."
@@ -97,7 +97,7 @@ def _texts(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def empty_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds ids without a letter."""
+    """Finds empty ids."""
     empty = np.zeros(rows.n, bool)
     for name in ("record_id", "program_id", "proposed_by"):
         empty |= rows.where(pc.equal(pc.binary_length(rows.column(name)), 0))
@@ -105,7 +105,7 @@ def empty_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def oversized_entries(row: dict[str, Any]) -> Iterator[str]:
-    """Finds values of devices and workloads that are far longer than what the column is for."""
+    """Finds values of devices and workloads that are far too long for their column."""
     for name, text in _texts(row):
         most = MOST_ENTRY_BYTES.get(name, MOST_NAME_BYTES)
         if len(text) > most:
@@ -116,7 +116,7 @@ def oversized_entries(row: dict[str, Any]) -> Iterator[str]:
 
 
 def missing_licence(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds rows without a licence, which nobody may use, or with one that hubs do not take."""
+    """Finds rows without a licence, which nobody may use, or with one that hubs do not accept."""
     licences = rows.column("licence")
     named = rows.where(pc.match_substring_regex(licences, r"\S"))
     yield "licence is missing; an SPDX name such as CC-BY-4.0 was expected.", ~named
@@ -148,7 +148,7 @@ def personal_data(text: str, *, is_version: bool = False) -> list[str]:
 
     Args:
         text: Any text.
-        is_version: Four numbers with dots are a version in it.
+        is_version: Whether four dotted numbers in it are a version.
 
     Example:
         >>> personal_data("cannot open /home/ada/run.log"), personal_data("std::bad_alloc in tvm.tirx at 12:30:01")
@@ -174,7 +174,7 @@ def _is_address(text: str) -> bool:
         address = ipaddress.ip_address(text)
     except ValueError:
         return False
-    # This machine itself, and no machine.
+    # The local machine, and no machine.
     return not (address.is_loopback or address.is_unspecified)
 
 
