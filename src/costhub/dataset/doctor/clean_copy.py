@@ -1,4 +1,4 @@
-"""Provides write_clean_copy: the good records of one database, or of several of one target, as one that TVM loads."""
+"""Provides write_clean_copy: writes the good records of databases for one target as a database that TVM loads."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from costhub.files import write_replacing
 from costhub.terminal_text import counted
 
 _CHARACTERS = 200
-"""Of a target in a message."""
+"""Limit for a target in a message."""
 _MOST_TARGETS = 8
-"""That a message lists."""
+"""Limit on the number listed in a message."""
 
 
 @dataclass
 class CopyReport:
-    """What a clean copy holds, and what it leaves out."""
+    """Counts of what a clean copy contains and what it leaves out."""
 
     folder: Path
     workloads: int = 0
     translated: int = 0
-    """Workloads written in the form of TVM 0.27; `ORIGIN_FILE` beside them says which TVM wrote them before."""
+    """Workloads written in the form of TVM 0.27; `ORIGIN_FILE` beside them says which TVM originally wrote them."""
     records: int = 0
-    """Those of programs that failed included."""
+    """Records written, including those of failed programs."""
     rewritten: int = 0
-    """Records written in the form of TVM 0.27, which cannot read them as they were."""
+    """Records written in the form of TVM 0.27, which cannot read their original form."""
     duplicates: int = 0
-    """Records left out because another folder holds them, too."""
+    """Records left out because another folder holds them as well."""
     failures: int = 0
     """Records left out because their programs failed."""
     wrong: int = 0
-    """Records left out because their programs compute something else than their workload."""
+    """Records left out because their programs compute something different from their workload."""
 
     def sentences(self) -> list[str]:
-        """The report for people.
+        """The report as readable sentences.
 
         Example:
             >>> CopyReport(Path("clean"), workloads=2, records=9, failures=1).sentences()
@@ -67,10 +67,10 @@ class CopyReport:
 
 
 def check_one_target(examinations: Sequence[Examination]) -> None:
-    """Refuses databases whose records are for several targets.
+    """Rejects databases whose records are for more than one target.
 
     Raises:
-        DataError: They are; the message has the targets, and where they are.
+        DataError: There are several targets; the message lists them and where they occur.
     """
     places: dict[str, list[str]] = {}
     for examination in examinations:
@@ -87,15 +87,15 @@ def check_one_target(examinations: Sequence[Examination]) -> None:
 
 
 def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, failures: bool = True) -> CopyReport:
-    """Writes every good record of examined databases as a database of TVM 0.27, each workload and record once.
+    """Writes every good record of examined databases as a database of TVM 0.27, with each workload and record once.
 
-    A line that TVM 0.27 can read stays as it is, but for the number of its workload. The folder gets its name once it
+    A line that TVM 0.27 can read stays unchanged, except for its workload number. The folder gets its name once it
     is complete.
 
     Args:
-        examinations: Of the databases, with their schedules replayed.
+        examinations: Examinations of the databases, with their schedules replayed.
         out: The folder to write; it must be new or empty.
-        failures: Write the records of programs that failed, too; a search that goes on knows them then.
+        failures: Also write the records of failed programs, so that a search that continues knows them.
 
     Raises:
         DataError: `out` is not empty, no record is good, or a database has changed since it was examined.
@@ -125,7 +125,7 @@ def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, fa
 
 
 def _origins(examinations: Sequence[Examination]) -> dict[str, str | None]:
-    """Id of a workload whose line in the copy does not say it -> the TVM that wrote it; None where folders differ."""
+    """Workload id -> the TVM that wrote it, where its line in the copy does not say; None if folders differ."""
     versions: dict[str, set[str | None]] = {}
     rewritten = set()
     for examination in examinations:
@@ -170,7 +170,7 @@ def _write_records(
 
 
 def good_records(examination: Examination) -> Iterator[tuple[GoodRecord, str]]:
-    """Yields the good records with what follows their workload's number, as TVM 0.27 reads it, in order.
+    """Yields the good records in order, with the text after their workload's number, as TVM 0.27 reads it.
 
     Raises:
         DataError: The database has changed since it was examined.

@@ -21,65 +21,65 @@ class NetworkKernel:
 
     name: str
     calls: float
-    """How often the network calls it."""
+    """Number of times the network calls it."""
     flop: float
-    """Of one call."""
+    """Floating-point operations of one call."""
     module_json: str
     not_tuned: str = ""
-    """Why `costhub tune` leaves it to TVM's default schedule; empty where it does not."""
+    """Why `costhub tune` leaves it to TVM's default schedule; empty if it does not."""
 
 
 @dataclass(frozen=True)
 class KernelCoverage:
-    """What a database holds of one kernel of a network."""
+    """What a database contains for one kernel of a network."""
 
     name: str
     workload: str | None
-    """What the manifest of the database calls it; None where the database lacks it."""
+    """Its name in the manifest of the database; None if the database lacks it."""
     calls: float
     flop_share: float
-    """Of the arithmetic of all the network's kernels."""
+    """Its share of the arithmetic of all the network's kernels."""
     trials: int
-    """Records of it, those of programs that failed included."""
+    """Records of it, including those of failed programs."""
     failed: int
     trial_share: float
-    """Of all records of the database."""
+    """Its share of all records in the database."""
     best_us: float | None
-    """Latency of its best program; None where it is not tuned."""
+    """Latency of its best program; None if it is not tuned."""
     time_share: float | None
-    """Of the time that the tuned kernels take together, each by its best program."""
+    """Its share of the total time of the tuned kernels, each with its best program."""
 
     @property
     def is_tuned(self) -> bool:
-        """Whether one of its programs ran."""
+        """Whether at least one of its programs ran."""
         return self.best_us is not None
 
 
 @dataclass(frozen=True)
 class NetworkCoverage:
-    """What a database holds of a network."""
+    """What a database contains for a network."""
 
     network: str
     kernels: tuple[KernelCoverage, ...]
-    """The heaviest first."""
+    """The kernels, the heaviest first."""
     left_out: Mapping[str, int]
-    """Why other functions of the network have nothing to tune, and how many for each reason."""
+    """Why other functions of the network have nothing to tune, with the number for each reason."""
     default_schedule: Mapping[str, int]
-    """Why `costhub tune` leaves further kernels to the default schedule, and how many for each reason; without those
-    that the database has records of."""
+    """Why `costhub tune` leaves further kernels to the default schedule, with the number for each reason; without those
+    for which the database has records."""
     trials: int
-    """Records of the database."""
+    """Number of records in the database."""
     foreign_trials: int
-    """Those of them of workloads that the network does not have."""
+    """Number of records of workloads that are not in the network."""
 
     @property
     def tuned(self) -> int:
-        """How many kernels are tuned."""
+        """Number of tuned kernels."""
         return sum(kernel.is_tuned for kernel in self.kernels)
 
     @property
     def tuned_flop_share(self) -> float:
-        """The share of the tuned kernels in the network's arithmetic."""
+        """The tuned kernels' share of the network's arithmetic."""
         return sum(kernel.flop_share for kernel in self.kernels if kernel.is_tuned)
 
     @property
@@ -93,17 +93,17 @@ def cover(
 ) -> NetworkCoverage:
     """Compares a database with the kernels of a network.
 
-    A kernel is that of a workload with the same structural hash, by which TVM looks workloads up when it compiles the
+    Kernels match workloads by structural hash, which TVM also uses to look workloads up when it compiles the
     network.
 
     Args:
-        examination: Of the database.
+        examination: Examination of the database.
         network: The network's name.
         kernels: Its kernels.
-        left_out: Why others have nothing to tune, and how many for each reason.
+        left_out: Why others have nothing to tune, with the number for each reason.
 
     Raises:
-        MeasureError: A child process does not start.
+        MeasureError: A child process cannot be started.
     """
     held = {each.examined.structural_hash: each for each in examination.distinct}
     with ExportPool(workers=1) as pool:
@@ -147,9 +147,9 @@ def _covered(
 
 
 def add_findings(examination: Examination, coverage: NetworkCoverage) -> None:
-    """Adds to the findings of a database what it lacks of a network, and the trials that went elsewhere.
+    """Adds findings about kernels of a network that a database lacks, and about trials spent elsewhere.
 
-    Workloads that the network has are called by their names in the network from then on, so that each has one.
+    From then on, workloads in the network go by their names in the network, so that each has one name.
     """
     names = {kernel.workload: kernel.name for kernel in coverage.kernels if kernel.workload is not None}
     for workload in examination.distinct:

@@ -1,4 +1,4 @@
-"""Provides examine_database: every line of a MetaSchedule database looked at, and what is wrong with it."""
+"""Provides examine_database: examines every line of a MetaSchedule database for problems."""
 
 from __future__ import annotations
 
@@ -45,37 +45,37 @@ class GoodRecord:
     """A record that TVM 0.27 can use."""
 
     line: int
-    """1 for the first."""
+    """Line number, 1 for the first."""
     checksum: int
-    """Of the line, which is read again where a copy is written."""
+    """Checksum of the line, which is read again when a copy is written."""
     workload: int
     """The number of its workload in the database."""
     target: str
-    """As TVM 0.27 accepts it."""
+    """The target as TVM 0.27 accepts it."""
     digest: bytes
     latency_s: float | None
-    """Median of its repeats; None where the program failed."""
+    """Median of its repeats; None if the program failed."""
     text: str | None
-    """What follows the workload's number, as TVM 0.27 writes it; None where the line can stay as it is."""
+    """Text after the workload's number, as TVM 0.27 writes it; None if the line can stay unchanged."""
     is_wrong: bool = False
-    """Whether its program computes something else than its workload, where that was looked at."""
+    """Whether its program computes something different from its workload, if that was checked."""
 
 
 @dataclass
 class DatabaseWorkload:
-    """A workload of a database, and what its records say."""
+    """A workload of a database, with a summary of its records."""
 
     number: int
-    """In the database, from 0."""
+    """Its number in the database, from 0."""
     name: str
-    """Made of operator and shapes."""
+    """A name made from operator and shapes."""
     examined: ExaminedWorkload
     first: int
-    """The number of the first line with the same workload, which has the counts; mostly its own."""
+    """The number of the first line with the same workload, which holds the counts; usually its own."""
     records: int = 0
-    """Records that can be used, those of programs that failed included."""
+    """Usable records, including those of failed programs."""
     failed: int = 0
-    """Those of them of programs that failed."""
+    """Usable records of failed programs."""
     best_s: float | None = None
     """The lowest median latency."""
     kernel: str | None = None
@@ -83,37 +83,37 @@ class DatabaseWorkload:
 
     @property
     def shown_name(self) -> str:
-        """What people read: the kernel's name in the network, where a network was given and has it."""
+        """The displayed name: the kernel's name in the network, if a network was given and has it."""
         return self.kernel or self.name
 
     @property
     def workload_id(self) -> str:
-        """The id that costhub gives it, whatever TVM wrote it."""
+        """The id that costhub gives it, regardless of the TVM that wrote it."""
         return str(self.examined.row["workload_id"])
 
 
 @dataclass
 class Examination:
-    """What a database holds and what is wrong with it."""
+    """The contents of a database and its problems."""
 
     folder: Path
     log: FindingLog = field(default_factory=FindingLog)
     workloads: dict[int, DatabaseWorkload] = field(default_factory=dict)
-    """Those that can be read, by their number."""
+    """Readable workloads, by number."""
     records: list[GoodRecord] = field(default_factory=list)
-    """Those that can be used, in order."""
+    """Usable records, in order."""
     lines: int = 0
-    """Lines of the records file, whatever they hold."""
+    """Number of lines in the records file, whatever they contain."""
     targets: Counter[str] = field(default_factory=Counter)
-    """Target, as TVM 0.27 accepts it -> records."""
+    """Target, as TVM 0.27 accepts it -> number of records."""
     other_targets: Counter[str] = field(default_factory=Counter)
-    """Target -> records that were not looked at, where those of one target were asked for."""
+    """Target -> number of records skipped, if only those of one target were requested."""
     is_replayed: bool = True
     """Whether the schedules were replayed."""
     contents: set[bytes] = field(default_factory=set)
-    """Digests of all workloads and records that can be read, schedules that do not replay included."""
+    """Digests of all readable workloads and records, including schedules that do not replay."""
     origins: dict[str, str | None] = field(default_factory=dict)
-    """Id of a workload -> the TVM that wrote it before it was rewritten for a clean copy; `read_origin`."""
+    """Workload id -> the TVM that wrote it before it was rewritten for a clean copy; `read_origin`."""
 
     @property
     def distinct(self) -> list[DatabaseWorkload]:
@@ -122,7 +122,7 @@ class Examination:
 
     @property
     def identity(self) -> str:
-        """64 hex digits: the same for the same workloads and records, in whatever order, form and numbering."""
+        """64 hex digits: the same for the same workloads and records, regardless of order, form and numbering."""
         digest = hashlib.sha256()
         for each in sorted(self.contents):
             digest.update(each)
@@ -139,21 +139,21 @@ def examine_database(
 ) -> Examination:
     """Examines a MetaSchedule database; nothing is written beside it.
 
-    TVM reads workloads and replays schedules in child processes with limits. What an interrupted run has found out
-    about schedules is taken up by the next one.
+    TVM reads workloads and replays schedules in child processes with limits. The results of an interrupted run
+    about schedules are reused by the next one.
 
     Args:
         path: A folder with ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped, or
             with the same tables as ``.sqlite``, of TVM 0.10 to 0.27.
-        target: Attributes of the target of which to take the records, such as `kind`, `mcpu` and `num-cores`; those of
-            other targets, and workloads with only such, are left out. None for all.
+        target: Attributes of the target whose records to take, such as `kind`, `mcpu` and `num-cores`; those of
+            other targets, and workloads that only occur in those, are left out. None for all.
         replay: Whether to replay every schedule; without it, an examination takes seconds.
         workers: Child processes; one per core by default.
         progress: Show a bar on a terminal.
 
     Raises:
-        DataError: `path` has no database, or no record for the target.
-        MeasureError: A child process does not start at all.
+        DataError: `path` has no database, or has no record for the target.
+        MeasureError: No child process can be started.
     """
     found = Examination(Path(path), is_replayed=replay, origins=_origins(Path(path)))
     with (
@@ -172,7 +172,7 @@ def examine_database(
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A record that can be read and has its workload."""
+    """A readable record whose workload exists."""
 
     line: Line
     text: str
@@ -190,7 +190,7 @@ class _Examiner:
         self._elsewhere: set[int] = set()
 
     def read_workloads(self, path: Path) -> None:
-        """Reads every workload; a line that cannot be read counts, a blank one does not."""
+        """Reads every workload; unreadable lines count, blank ones do not."""
         log, taken, digest = self._found.log, set[str](), hashlib.sha256()
         firsts: dict[str, tuple[int, int]] = {}
         lines = [line for line in read_lines(path, most_bytes=MOST_WORKLOAD_BYTES) if _is_filled(line, path, log)]
@@ -221,7 +221,7 @@ class _Examiner:
         self._known.digest = digest.hexdigest()
 
     def read_records(self, path: Path, *, progress: bool) -> None:
-        """Reads every record, and replays those that can be read."""
+        """Reads every record, and replays the readable ones."""
         lines = read_lines(path, most_bytes=MOST_LINE_BYTES)
         with (
             Verdicts(self._known.digest) as verdicts,
@@ -238,7 +238,7 @@ class _Examiner:
                 shown.update(batch[-1].position - shown.n)
 
     def forget_others(self) -> None:
-        """Drops the workloads that only programs for other targets are of.
+        """Drops the workloads that only have programs for other targets.
 
         Raises:
             DataError: All records are for other targets.
@@ -254,7 +254,7 @@ class _Examiner:
             found.contents.discard(_workload_digest(workload.workload_id))
 
     def _candidate(self, path: Path, line: Line) -> _Candidate | None:
-        """The record of a line, once; None with a finding where it cannot be used."""
+        """The record of a line, unless seen before; None, with a finding, if it cannot be used."""
         log, where = self._found.log, f"{path.name} line {line.number}"
         if not _is_filled(line, path, log):
             return None
@@ -294,13 +294,13 @@ class _Examiner:
         return hashlib.sha256(json.dumps(identity).encode()).digest()
 
     def _target(self, target: str) -> ReplayedTraces | str:
-        """The target as TVM 0.27 accepts it; a string says why it does not."""
+        """The target as TVM 0.27 accepts it; a string says why it does not accept it."""
         if target not in self._targets:
             self._targets[target] = next(self._pool.replay([("", target, ())]))
         return self._targets[target]
 
     def _judged(self, candidates: Sequence[_Candidate], verdicts: Verdicts) -> list[Verdict]:
-        """What TVM makes of each record, replayed unless an earlier run has."""
+        """TVM's verdict on each record, replayed unless an earlier run did so."""
         keys = [verdicts.key(each.workload.examined.row["module_json"], each.text) for each in candidates]
         new = [(key, each) for key, each in zip(keys, candidates, strict=True) if verdicts.get(key) is None]
         groups: dict[tuple[int, str], list[tuple[str, _Candidate]]] = {}
@@ -348,7 +348,7 @@ class _Examiner:
 
 
 def is_of_target(target: str, wanted: Mapping[str, Any]) -> bool:
-    """Whether a target has all attributes of another one, which may leave some open.
+    """Whether a target has all the given attributes, which may leave others open.
 
     Args:
         target: As JSON.
@@ -367,7 +367,7 @@ def _workload_digest(workload_id: str) -> bytes:
 
 
 def _origins(folder: Path) -> dict[str, str | None]:
-    """As `read_origin`; a file that cannot be used is no reason to look at nothing else."""
+    """Like `read_origin`; an unusable file does not stop the rest of the examination."""
     try:
         return read_origin(folder)
     except DataError as error:
@@ -401,7 +401,7 @@ def _look_at_end(path: Path, log: FindingLog) -> None:
 
 
 def _look_at_whole(found: Examination) -> None:
-    """What no single line shows."""
+    """Adds findings that no single line shows."""
     if len(found.targets) > 1:
         for target, count in found.targets.most_common():
             found.log.add("DB11", str(found.folder), f"{counted(count, 'record')} for {target}")

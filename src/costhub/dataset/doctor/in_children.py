@@ -1,4 +1,4 @@
-"""Provides what the child processes of an examination do: TVM reads workloads and records as it would load them."""
+"""Provides the work of an examination's child processes: TVM reads workloads and records as it would load them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from costhub.errors import WorkloadError
 
 @dataclass(frozen=True)
 class ExaminedWorkload(LoadedWorkload):
-    """A workload that could be read, and how TVM 0.27 writes it."""
+    """A readable workload, and its form in TVM 0.27."""
 
     line: str
-    """Its line as it is, or as TVM 0.27 writes it where TVM cannot use the line as it is."""
+    """Its original line, or as TVM 0.27 writes it if TVM cannot use the original."""
     structural_hash: str
-    """TVM's hash, under which it looks workloads up."""
+    """TVM's hash, which it uses to look workloads up."""
     is_todays: bool
-    """Whether TVM 0.27 reads the line as it is."""
+    """Whether TVM 0.27 reads the original line."""
     has_own_hash: bool
-    """Whether the line says that hash."""
+    """Whether the line contains that hash."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class ExaminedTrace(ReplayedTrace):
     """A record that replays."""
 
     record: str | None
-    """What follows the workload's number, as TVM 0.27 writes it; None where it can stay as it is."""
+    """Text after the workload's number, as TVM 0.27 writes it; None if it can stay unchanged."""
 
 
 def examine_workload(line: bytes) -> ExaminedWorkload | str:
-    """A line of the database's workloads; a string says why it cannot be read."""
+    """Reads a line of the database's workloads; a string says why it cannot be read."""
     return result_or_reason(_examined_workload, line)
 
 
@@ -66,16 +66,16 @@ def _examined_workload(line: bytes) -> ExaminedWorkload | str:
 
 
 def examine_records(module_json: str, target: str, lines: Sequence[str]) -> ReplayedTraces | str:
-    """Loads records of one workload and one target as TVM would, and mends those that only costhub can read.
+    """Loads records of one workload and one target as TVM would, and repairs those that only costhub can read.
 
     Args:
         module_json: The workload, as JSON of TVM 0.27.
-        target: The target, as the records have it.
+        target: The target, as written in the records.
         lines: The records, as lines of the database.
 
     Returns:
         The target as TVM 0.27 accepts it, and an `ExaminedTrace` for each line, or why it does not replay; a string
-        where the target cannot be read.
+        if the target cannot be read.
     """
 
     def examined(line: str) -> ReplayedTrace:
@@ -91,7 +91,7 @@ def examine_records(module_json: str, target: str, lines: Sequence[str]) -> Repl
 def _examined_record(module_json: str, target: str, line: str) -> ExaminedTrace:
     _, record = json.loads(line)
     instructions, decisions = record[0]
-    # TVM trusts decisions that bring it down.
+    # TVM trusts decisions that can crash it.
     check_decisions(instructions, decisions)
     if names_intrinsics(line):
         load_intrinsics(json.loads(target)["kind"])
@@ -106,13 +106,13 @@ def _examined_record(module_json: str, target: str, line: str) -> ExaminedTrace:
 
 
 def _tvm_loads(module_json: str, record: list[Any]) -> bool:
-    """Whether TVM's own reader takes a record, which includes the replay of its trace."""
+    """Whether TVM's own reader accepts a record, which includes the replay of its trace."""
     from tvm.s_tir.meta_schedule.database import TuningRecord
 
     try:
         TuningRecord.from_json(record, _workload(module_json))
     except Exception:
-        return False  # TVM raises what it likes; why it does, the translation says.
+        return False  # TVM may raise anything; the translation finds the reason.
     return True
 
 

@@ -1,4 +1,4 @@
-"""Provides manifest: what a MetaSchedule database holds, as JSON values to keep beside it."""
+"""Provides manifest: describes the contents of a MetaSchedule database as JSON values to keep beside it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def manifest(examination: Examination) -> dict[str, Any]:
     """The manifest of an examined database: identity, files, targets, workloads and counts.
 
     Args:
-        examination: Of the database.
+        examination: Examination of the database.
 
     Returns:
-        JSON values. `identity` depends on the contents only; `sha256` of a file on its bytes.
+        JSON values. `identity` depends only on the contents, the `sha256` of a file on its bytes.
 
     Raises:
-        DataError: A file is gone.
+        DataError: A file no longer exists.
     """
     versions = Counter(each.examined.tvm_version or "unknown" for each in examination.distinct)
     failed = sum(record.latency_s is None for record in examination.records)

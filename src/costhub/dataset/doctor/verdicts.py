@@ -1,4 +1,4 @@
-"""Provides Verdicts: what earlier runs found out about records, so that nothing is replayed twice."""
+"""Provides Verdicts: the findings of earlier runs about records, so that nothing is replayed twice."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from costhub.files import cache_root, is_own
 from costhub.versions import __version__
 
 FOLDER = "doctor"
-"""In the cache."""
+"""Folder in the cache."""
 _KEY_DIGITS = 32
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What TVM makes of a record."""
+    """The outcome of a record in TVM."""
 
     why: str | None = None
-    """Why it does not replay; None where it does."""
+    """Why it does not replay; None if it does."""
     redone: bool = False
-    """Whether TVM 0.27 did its post-processing again."""
+    """Whether TVM 0.27 redid its post-processing."""
     record: str | None = None
-    """As TVM 0.27 writes it, without its workload; None where it can stay as it is."""
+    """The record as TVM 0.27 writes it, without its workload; None if it can stay unchanged."""
 
 
 class Verdicts:
-    """The verdicts on the records of one database, in a file of the user's cache that grows batch by batch.
+    """The verdicts on the records of one database, in a file in the user's cache that grows batch by batch.
 
-    A run that is interrupted, and a second one that writes a clean copy, take up what is there. The cache is not
-    believed where it belongs to somebody else.
+    A run after an interruption, and one that writes a clean copy, reuse existing verdicts. The cache is not
+    trusted if it belongs to someone else.
 
     Args:
         workloads: Digest of the database's workloads, which names the file.
@@ -51,7 +51,7 @@ class Verdicts:
         path = cache_root() / FOLDER / f"{_digest(workloads, _versions())}.jsonl"
         self._known: dict[str, Verdict] = {}
         self._file: IO[str] | None = None
-        # A cache that cannot be used costs time only.
+        # An unusable cache only costs time.
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             if is_own(path.parent) and not path.is_symlink() and (is_own(path) or not path.exists()):
@@ -69,7 +69,7 @@ class Verdicts:
 
     @staticmethod
     def key(module_json: str, line: str) -> str:
-        """Names a record of a workload."""
+        """Makes the key of a record of a workload."""
         return _digest(module_json, line)
 
     def get(self, key: str) -> Verdict | None:
@@ -77,19 +77,19 @@ class Verdicts:
         return self._known.get(key)
 
     def put(self, verdicts: Iterable[tuple[str, Verdict]]) -> None:
-        """Keeps verdicts, for this run and the next."""
+        """Stores verdicts for this run and later ones."""
         new = dict(verdicts)
         self._known |= new
         if self._file is not None and new:
             lines = (json.dumps([key, v.why, v.redone, v.record], separators=(",", ":")) for key, v in new.items())
-            # A full disk ends the keeping, not the examination.
+            # A full disk ends the caching, not the examination.
             with contextlib.suppress(OSError):
                 self._file.write("".join(f"{line}\n" for line in lines))
                 self._file.flush()
 
 
 def _read(path: Path) -> dict[str, Verdict]:
-    """The verdicts in a file, without a last line that an interruption has cut off."""
+    """The verdicts in a file, except a last line cut off by an interruption."""
     found = {}
     if path.is_file():
         with path.open(encoding="utf-8", errors="replace") as file:

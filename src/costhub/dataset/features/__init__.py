@@ -1,1 +1,1 @@
-"""Feature specs: what a model sees of a program, computed once and kept beside the shards."""
+"""Feature specs: a model's view of a program, computed once and cached."""

@@ -37,10 +37,10 @@ from costhub.errors import DataError, first_line
 from costhub.files import CACHE_VARIABLE, cache_root, is_own
 
 PART_BYTES = 64 << 20
-"""Largest merged part, uncompressed: each reading thread has two of them in memory."""
+"""Largest merged part, uncompressed: each reading thread holds two of them in memory."""
 
 MOST_CACHE_BYTES = 32 << 30
-"""Of all parts on disk; beyond it, those that nobody has read for longest go."""
+"""Limit for all parts on disk; beyond it, the least recently read ones are removed."""
 
 NOT_COMPUTED = -2
 """The count of a program whose features have not been computed."""
@@ -54,7 +54,7 @@ class CacheLookup:
     """Where the features of some programs are."""
 
     counts: IntArray
-    """(n,) number of feature rows of each program; FAILED where it has none, else NOT_COMPUTED."""
+    """(n,) number of feature rows of each program; FAILED if it has none, NOT_COMPUTED if not yet computed."""
     places: IntArray
     """(n,) index of each among the programs of all parts, one after the other; -1 if not computed."""
     parts: tuple[CachePart, ...]
@@ -65,13 +65,13 @@ class CacheLookup:
 
 
 class FeatureCache:
-    """The features of programs for one device in one layout, of all data folders.
+    """The features of programs for one device in one layout, across all data folders.
 
     Programs are found by their `ProgramKeys`, a hash of their content, so one folder never sees what another one
-    claims. Parts lie under `features/<spec>/<device>` in the user's cache; if it is not writable or belongs to somebody
-    else, new ones lie in a temporary folder that goes with this object. Parts of other users are not read. A part that
-    is damaged, or was computed with another version of TVM or of the spec, is removed, and its programs are computed
-    again.
+    claims. Parts are stored under `features/<spec>/<device>` in the user's cache; if it is not writable or belongs to
+    someone else, new ones go to a temporary folder that is removed with this object. Parts of other users are not
+    read. A part that is damaged, or was computed with another version of TVM or of the spec, is removed, and its
+    programs are computed again.
     """
 
     def __init__(self, device_id: str, spec: FeatureSpec) -> None:
@@ -95,7 +95,7 @@ class FeatureCache:
             wanted = keys.dictionary_encode()
             held = pa.chunked_array([chunk for part in parts for chunk in part.keys.chunks], KEY_TYPE)
             positions = pc.fill_null(pc.index_in(held, value_set=wanted.dictionary), -1).to_numpy()
-            # Backwards, so that the first part counts where two hold a program.
+            # Backwards, so that the first part wins if two hold a program.
             in_cache = np.flatnonzero(positions >= 0)[::-1]
             place_of = np.full(len(wanted.dictionary), -1)
             place_of[positions[in_cache]] = in_cache
@@ -114,11 +114,11 @@ class FeatureCache:
             (r, width) rows of all programs that have any, in the order of the programs.
 
         Raises:
-            PartLost: A part has gone or broken in the meantime; look the programs up again.
+            PartLost: A part has been removed or damaged in the meantime; look the programs up again.
         """
         sizes = np.maximum(lookup.counts, 0)
         starts = np.cumsum(sizes) - sizes
-        # Arrow's pool hands out memory that earlier reads have touched; new pages take as long as the copy.
+        # Arrow's pool reuses memory touched by earlier reads; faulting in new pages takes as long as the copy.
         buffer = pa.allocate_buffer(int(sizes.sum()) * self.spec.width * 4)
         rows = np.frombuffer(buffer, np.float32).reshape(-1, self.spec.width)
         programs = np.flatnonzero(sizes)
@@ -156,9 +156,9 @@ class FeatureCache:
             ) from error
 
     def merge(self) -> None:
-        """Merges small parts, and removes old ones where the cache has grown too large.
+        """Merges small parts, and removes old ones if the cache has grown too large.
 
-        An interruption may leave programs twice, but loses none.
+        An interruption may leave duplicate programs, but loses none.
         """
         if not self.folder.is_dir():
             return
@@ -219,14 +219,14 @@ class FeatureCache:
         try:
             values = read_rows(part, self.spec.width)
             with contextlib.suppress(OSError):
-                os.utime(part.path)  # what is read stays longest
+                os.utime(part.path)  # recently read parts stay longest
         except PartLost:
             self._discard(part.path)
             raise
         sizes = part.counts[places]
         ends = np.cumsum(np.maximum(part.counts, 0))[places]
         sources = ends - sizes
-        # Programs that follow one another in both places are copied at once: usually the whole part.
+        # Programs that are consecutive in both places are copied together: usually the whole part.
         breaks = (sources[1:] != ends[:-1]) | (starts[1:] != (starts + sizes)[:-1])
         first = np.concatenate([[0], np.flatnonzero(breaks) + 1])
         last = np.append(first[1:], len(places)) - 1
@@ -240,11 +240,11 @@ def features_root() -> Path:
 
 
 def remove_unused(root: Path, *, most_bytes: int, but: Path) -> None:
-    """Removes the parts that nobody has read for longest, until the rest has at most so many bytes.
+    """Removes the least recently read parts, until the rest has at most `most_bytes` bytes.
 
     Args:
-        root: The folder that parts lie below.
-        most_bytes: How much may stay.
+        root: The folder below which parts are stored.
+        most_bytes: How many bytes may stay.
         but: A folder whose parts stay in any case.
     """
     sizes: dict[Path, tuple[int, int]] = {}
@@ -263,7 +263,7 @@ def remove_unused(root: Path, *, most_bytes: int, but: Path) -> None:
 
 
 def _can_keep(folder: Path) -> bool:
-    """Whether this user may write to a folder, and nobody else owns it."""
+    """Whether this user may write to a folder, and no one else owns it."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         return os.access(folder, os.W_OK | os.X_OK) and is_own(folder)

@@ -1,4 +1,4 @@
-"""Provides the parts of the feature cache: sealed Parquet files whose arrays come out without a copy.
+"""Provides the parts of the feature cache: sealed Parquet files whose arrays are read without a copy.
 
 A part has one row per program and one row group. The feature rows are the bytes of a float32 array, little-endian,
 row by row: lists of floats cost Parquet a repetition level for each number and are read at half the speed.
@@ -28,7 +28,7 @@ from costhub.versions import installed_versions
 
 PART_PATTERN = "part-*.parquet"
 FAILED = -1
-"""The n_rows of a program without features, so that no load tries it again."""
+"""The n_rows of a program without features, so that no load tries to compute it again."""
 
 _KEY = b"costhub.features"
 _FIELDS = [
@@ -59,7 +59,7 @@ class CachePart:
 
 @functools.lru_cache(maxsize=16)
 def part_schema(spec: FeatureSpec) -> pa.Schema:
-    """Returns the Arrow schema of the parts of a spec; its metadata name the versions that compute rows."""
+    """Returns the Arrow schema of the parts of a spec; its metadata name the versions that computed the rows."""
     made_with = {
         "spec": spec.name,
         "columns": spec.columns_hash,
@@ -96,7 +96,7 @@ def read_part(path: Path, spec: FeatureSpec) -> CachePart | None:
     """Opens a part; None where it is damaged or was computed with another version of TVM or of the spec.
 
     Raises:
-        FileNotFoundError: The part is gone.
+        FileNotFoundError: The part no longer exists.
     """
     if seal_state(path) != "sealed":
         return None
@@ -120,7 +120,7 @@ def read_table(part: CachePart) -> pa.Table:
     """Reads a whole part, to merge it with others.
 
     Raises:
-        PartLost: The part is gone or cannot be read any more.
+        PartLost: The part no longer exists or can no longer be read.
     """
     try:
         with pq.ParquetFile(part.path) as file:
@@ -136,7 +136,7 @@ def read_rows(part: CachePart, width: int) -> FloatArray:
         (rows, width) array, read-only.
 
     Raises:
-        PartLost: The part is gone or cannot be read any more, or its programs have other numbers of rows.
+        PartLost: The part no longer exists or can no longer be read, or its programs have other numbers of rows.
     """
     try:
         with pq.ParquetFile(part.path) as file:

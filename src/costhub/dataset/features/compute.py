@@ -31,7 +31,7 @@ from costhub.progress import bar
 CHUNK_PROGRAMS = 64
 _PART_PROGRAMS = 1024
 _ORIGIN_VARIABLE = "COSTHUB_PROGRAMS_OF"
-"""Keeps children apart: one that a stranger's trace has damaged must not compute what the cache keeps of others."""
+"""Separates children: one damaged by an untrusted trace must not compute cached features of others."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def compute_missing(
         unsaved.clear()
 
     try:
-        # Closed at once on ^C: its child processes would outlive the traceback.
+        # Closed immediately on ^C: its child processes would otherwise outlive the traceback.
         with (
             contextlib.closing(
                 featurise(read_chunks(folder, device_id, keys), cache.spec, origin=str(folder.path.absolute()))
@@ -78,19 +78,19 @@ def compute_missing(
                 if len(unsaved) >= _PART_PROGRAMS:
                     save()
     finally:
-        # Also on ^C, so that no feature is computed twice.
+        # On ^C as well, so that no feature is computed twice.
         if unsaved:
             save()
         cache.merge()
 
 
 def read_chunks(folder: DataFolder, device_id: str, keys: pa.Array) -> Iterator[Chunk]:
-    """Reads some programs as chunks for `featurise`; leaves out those whose workload is missing."""
+    """Reads some programs as chunks for `featurise`; skips those whose workload is missing."""
     modules = modules_of(folder)
     program_keys = ProgramKeys(modules)
     left = np.ones(len(keys), dtype=bool)
     for batch in folder.iter_measurements([device_id], KEY_COLUMNS):
-        # Of the very bytes that are computed on, whatever the folder said when it was read before.
+        # Keys of the very bytes used for the features, whatever an earlier read of the folder returned.
         own = program_keys.of(batch)
         place = pc.index_in(own, value_set=keys).fill_null(-1).to_numpy()
         is_chosen = (place >= 0) & left[place] & _is_first(place)  # a program measured twice is computed once
@@ -121,19 +121,19 @@ def featurise(
 ) -> Generator[tuple[Chunk, Features], None, None]:
     """Computes the features of every program, and yields the chunks in order.
 
-    Takes chunks only as needed. Computes a spec that needs no TVM in this process.
+    Chunks are taken only as needed. A spec that needs no TVM is computed in this process.
 
     Args:
         chunks: The programs.
         spec: The layout of the features.
         workers: Child processes; one per core by default.
-        origin: Where the programs come from. A child process that had programs of one origin gets none of another.
+        origin: Where the programs come from. A child process that handled programs of one origin gets none of another.
 
     Yields:
-        A chunk, and for each of its programs a (rows, width) array, or None where that fails.
+        A chunk, and for each of its programs a (rows, width) array, or None if that fails.
 
     Raises:
-        MeasureError: A child process does not start at all.
+        MeasureError: No child process can be started.
     """
     if not spec.needs_tvm:
         for chunk in chunks:

@@ -2,7 +2,7 @@
 
 Chen et al., *Learning to Optimize Tensor Programs* (NeurIPS 2018), section 4 and Table 2 of appendix A.2: a
 context vector per loop (length, annotation, top-down, bottom-up, and for every buffer touch count, reuse
-ratio and stride), which TreeGRU reads along the syntax tree.
+ratio and stride), which TreeGRU processes along the syntax tree.
 
 Choices made here: row 0 is the root of the program, and `parent` is the row number of a row's parent within
 the program (-1 for the root), parents before children, siblings in the order of the text. Statements have

@@ -10,7 +10,7 @@ from typing import Any
 from costhub.dataset.features.tir_expressions import IndexForm, Operations, count_operations, index_form
 
 MAX_NODES = 1024
-"""Most loops and statements read of a program; schedules of a search have a tenth of that."""
+"""Most loops and statements read per program; schedules of a search have a tenth of that."""
 
 _FOR_KINDS = {0: "serial", 1: "parallel", 2: "vectorized", 3: "unrolled"}
 _THREAD_KINDS = {"blockIdx": "block", "threadIdx": "thread", "vthread": "vthread"}
@@ -51,7 +51,7 @@ class Touch:
     run: int = 0
     """Lower bound of the contiguous elements among those touched."""
     stride: int = 0
-    """Fewest elements that a step of the loop advances in the buffer; 0 if it does not advance."""
+    """Smallest number of elements by which a step of the loop advances in the buffer; 0 if it does not."""
     reads: bool = False
     writes: bool = False
 
@@ -90,8 +90,8 @@ class LoopNest:
 def loop_nest(mod: Any) -> LoopNest:
     """Reads the loops of a scheduled module, before it is lowered.
 
-    Leaves out plain loops of length 1, which lowering would remove; a loop over threads that are bound
-    already stands for these threads. Predicates that cut a loop short are ignored. Where an index cannot be
+    Leaves out plain loops of length 1, which lowering would remove; a loop over threads that are already
+    bound stands for those threads. Predicates that cut a loop short are ignored. Where an index cannot be
     read, its whole dimension counts as touched.
 
     Args:
@@ -201,7 +201,7 @@ class _NestReader:
         for regions, writes in ((block.reads, False), (block.writes, True)):
             for region in regions:
                 buffer = self._buffer(region.source)
-                # A statement that reads and writes a buffer uses it once.
+                # A statement that reads and writes a buffer counts as one use.
                 self._touch(buffer, region.region, levels, trips, uses=buffer not in seen)
                 seen.add(buffer)
                 for level in {0, *levels}:
@@ -233,7 +233,7 @@ class _NestReader:
         """
         levels = len(self._chain) + 1
         total, runs = [1] * levels, [1] * levels
-        # Whether the inner dimensions are touched whole, so that steps of this one are contiguous.
+        # Whether the inner dimensions are touched whole, which makes steps of this one contiguous.
         whole = [True] * levels
         involved: set[int] = set()
         for form, size, length in reversed(list(zip(forms, sizes, shape, strict=False))):

@@ -1,7 +1,7 @@
-"""Provides ProgramKeys: what the feature cache knows a program by, a hash of all that its features follow from.
+"""Provides ProgramKeys: how the feature cache identifies a program: a hash of everything its features depend on.
 
-Names do not serve: records, workloads and seals are what a data folder says they are, and a stranger's folder may say
-what another one says. Whoever cannot find two texts with one sha256 can put no features under another program's key.
+Names do not suffice: records, workloads and seals are whatever a data folder claims, and an untrusted folder may claim
+the same as another one. Without a sha256 collision nobody can store features under another program's key.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ProgramKeys:
     def of(self, rows: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
         """The key of each measurement, of type `KEY_TYPE`.
 
-        A workload that the folder does not describe has no module. Its programs have keys as well, of their own.
+        A workload that the folder does not describe has no module. Its programs still have keys of their own.
 
         Args:
             rows: Measurements with the columns `KEY_COLUMNS`.
@@ -50,7 +50,7 @@ class ProgramKeys:
             pair = ids[place], targets[place]
             head = heads.get(pair)
             if head is None:
-                # Of fixed length, so that no two different programs are the same bytes once joined.
+                # Of fixed length, so that different programs never yield the same bytes once joined.
                 head = heads[pair] = self._modules.get(pair[0], _NO_MODULE) + _digest(pair[1])
             digests.append(hashlib.sha256(head + trace).digest())
         return key_array(digests)
@@ -90,5 +90,5 @@ def _digest(text: str) -> bytes:
 
 
 def _utf8(texts: pa.Array) -> list[bytes]:
-    """The bytes of each text; decoding them to str and back would take as long as the hashes."""
+    """The bytes of each text; decoding them to str and back would take as long as hashing."""
     return list(texts.cast(pa.binary()).to_pylist())

@@ -27,7 +27,7 @@ Features = list[FloatArray | None]
 class FeatureSpec:
     """A layout of feature rows.
 
-    A change of the columns or of their meaning is a new version, and so a new name.
+    A change of the columns or their meaning requires a new version, and thus a new name.
 
     Example:
         >>> from costhub.dataset.features.specs import find_spec
@@ -43,21 +43,21 @@ class FeatureSpec:
     extract: Callable[[Any, Sequence[str], str], Features]
     """Features of programs of one workload: its ``tvm.IRModule``, their traces and the target as JSON.
 
-    Raises `WorkloadError` if TVM does not accept the target. A malformed trace can crash TVM: data from
-    strangers go through `costhub.dataset.features.compute`.
+    Raises `WorkloadError` if TVM does not accept the target. A malformed trace can crash TVM: untrusted data
+    go through `costhub.dataset.features.compute`.
     """
     extract_candidates: Callable[[Any, Sequence[Any]], Features]
     """Features of the candidates of a search: a ``TuneContext`` and its ``MeasureCandidate``s."""
     needs_tvm: bool = True
-    """A spec without TVM ignores the module, and its features are computed in this process."""
+    """If False, the spec ignores the module, and its features are computed in this process."""
     leads: bool = False
-    """Whether the first row of a program matters most, so that trees see it separately."""
+    """Whether the first row of a program matters most, so that tree models see it separately."""
     composed_of: tuple[FeatureSpec, ...] = ()
     """The parts of a composite spec, whose rows `combined.combine` stacks; empty for a simple one."""
 
     @property
     def parts(self) -> tuple[FeatureSpec, ...]:
-        """The simple specs that it consists of; for a simple one, itself."""
+        """The simple specs that it consists of; a simple one consists of itself."""
         return self.composed_of or (self,)
 
     @property
@@ -78,13 +78,13 @@ def slog(x: float) -> float:
         >>> slog(7), slog(-1), slog(float("nan"))
         (3.0, -1.0, 0.0)
     """
-    if not abs(x) < math.inf:  # also true for NaN; isfinite refuses integers that are too large
+    if not abs(x) < math.inf:  # also true for NaN; isfinite rejects integers that are too large
         return 0.0
     return math.log2(abs(x) + 1) * (1 if x >= 0 else -1)
 
 
 def finite_or_none(rows: FloatArray) -> FloatArray | None:
-    """Returns the rows, or None where a value is not finite."""
+    """Returns the rows, or None if a value is not finite."""
     return rows if np.isfinite(rows).all() else None
 
 
@@ -118,7 +118,7 @@ def features_of_modules(compute: Callable[[Any], FloatArray], schedules: Sequenc
         schedules: The result of `replay_schedules`.
 
     Returns:
-        One array per schedule; None where the schedule is None or `compute` cannot read it.
+        One array per schedule; None if the schedule is None or `compute` cannot read it.
     """
     return [None if schedule is None else _rows_or_none(compute, schedule.mod) for schedule in schedules]
 
@@ -127,7 +127,7 @@ def _rows_or_none(compute: Callable[[Any], FloatArray], mod: Any) -> FloatArray 
     try:
         return finite_or_none(compute(mod))
     except Exception:
-        # TIR from strangers may hold unforeseen nodes; such a program has no features.
+        # Untrusted TIR may contain unexpected nodes; such a program has no features.
         return None
 
 
@@ -140,7 +140,7 @@ def replay_schedules(mod: Any, traces: Sequence[str], target: str) -> list[Any |
         target: The TVM target as JSON; its tensor intrinsics are loaded first.
 
     Returns:
-        One ``tvm.s_tir.Schedule`` per trace; None where it does not replay.
+        One ``tvm.s_tir.Schedule`` per trace; None if it does not replay.
 
     Raises:
         WorkloadError: TVM does not accept the target.
@@ -186,7 +186,7 @@ def composite(parts: tuple[FeatureSpec, ...]) -> FeatureSpec:
 
 
 def _stack_features(features: Sequence[Features]) -> Features:
-    """Stacks the features of all parts of each program; None where a part has none."""
+    """Stacks the features of all parts of each program; None if a part has none."""
     programs = [[rows for rows in each if rows is not None] for each in zip(*features, strict=True)]
     complete = [each for each in programs if len(each) == len(features)]
     if not complete:

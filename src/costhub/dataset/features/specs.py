@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from costhub.dataset.features.spec import FeatureSpec
 
 DEFAULT_SPEC = "tiles@1"
-"""The features that are read, and that architectures learn from, where nobody names any: those of the best models."""
+"""The default features to read and to train architectures on: those of the best models."""
 _LISTING = "`costhub train --help`"
 
-# As texts, so that a wrong name is refused before numpy is loaded.
+# As strings, so that a wrong name is rejected before numpy is loaded.
 SPECS: Registry[FeatureSpec] = Registry(
     "feature spec",
     {
@@ -64,7 +64,7 @@ def find_spec(name: str) -> FeatureSpec:
 
 
 def check_spec(name: str) -> None:
-    """Refuses what `find_spec` refuses, and imports nothing.
+    """Rejects what `find_spec` rejects, without importing anything.
 
     Raises:
         UnknownNameError: A name does not exist, or a part is named twice.

@@ -17,13 +17,13 @@ class Tile:
     accumulators: int
     """Elements written."""
     contiguous: int
-    """Elements read that lie side by side in the lanes."""
+    """Elements read that are contiguous across lanes."""
     broadcast: int
     """Elements read that all lanes share."""
     strided: int
-    """Elements read that lie apart in the lanes."""
+    """Elements read that are not contiguous across lanes."""
     bytes: int
-    """Of all buffers."""
+    """Bytes of all buffers."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Statement:
 
     @cached_property
     def lane_loop(self) -> int | None:
-        """The loop whose steps run side by side: vectorised, else over threads, else the innermost."""
+        """The loop whose steps run side by side: the vectorised one, else the one over threads, else the innermost."""
         for kind in ("vectorized", "thread"):
             for loop in self.chain:
                 if self.nest.nodes[loop].kind == kind:
@@ -115,14 +115,14 @@ class Statement:
         return [touch.stride for buffer, touch in self.touches(loop).items() if buffer != self.written]
 
     def is_reduced_over(self, loop: int) -> bool:
-        """Whether steps of the loop add to the same elements."""
+        """Whether the steps of the loop accumulate into the same elements."""
         return self.node.is_reduction and self.write_stride(loop) == 0
 
     def loop_runs(self, count: int) -> list[tuple[int, int | None]]:
         """Groups the loops from the inside into runs of spatial loops, reduction loops and so on.
 
         Returns:
-            For each of `count` runs its iterations and its outermost loop; for an empty run 1 and the
+            For each of `count` runs its iterations and its outermost loop; for an empty run, 1 and the
             outermost loop of the run inside it.
         """
         runs: list[tuple[int, int | None]] = []
@@ -140,7 +140,7 @@ class Statement:
         """Applies explicit unrolling to the inner loops, as TVM's `UnrollLoop` does.
 
         Returns:
-            The copies of the statement in the body, the outermost loop inside it, and the first loop left.
+            The copies of the statement in the body, the outermost loop inside it, and the first remaining loop.
         """
         copies, inside = 1, None
         for loop in self.chain:

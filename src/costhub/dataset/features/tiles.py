@@ -117,7 +117,7 @@ def _lane(statement: Statement) -> list[float]:
 
 
 def _unrolled(statement: Statement) -> list[float]:
-    """Describes the first loop that is left after unrolling, and its body then."""
+    """Describes the first loop left after unrolling, and its body at that point."""
     body, inside, loop = statement.unrolled_body()
     lanes = statement.lanes
     extent = statement.extent(loop)

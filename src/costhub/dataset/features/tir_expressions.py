@@ -129,7 +129,7 @@ def index_form(expression: Any, variables: Mapping[int, IndexForm]) -> IndexForm
         variables: The form of each variable, by the handle of its object.
 
     Returns:
-        The form; None where the expression holds anything but sums, constant multiples, quotients,
+        The form; None if the expression contains anything but sums, constant multiples, quotients,
         remainders, minima and maxima of `variables`.
     """
     if isinstance(expression, int):

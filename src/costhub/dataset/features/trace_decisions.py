@@ -1,8 +1,8 @@
 """Provides the feature layout trace_decisions@1: the decisions of a schedule trace as one row.
 
 Candidates of a search differ in their decisions: factors of tiles, choices among numbers, places to compute at.
-They fill one row, in the order of the trace, each with its place there. Post-processing follows from them and is left
-out, and of the instructions only the number counts: a draft that ranks candidates before they are lowered needs to be
+They fill one row, in the order of the trace, each with its position. Post-processing follows from them and is left
+out, and only the number of instructions is used: a draft that ranks candidates before they are lowered needs to be
 fast, not complete.
 """
 
@@ -29,7 +29,7 @@ COLUMN_NAMES: tuple[str, ...] = (
 )
 """The names of the columns.
 
-`instructions` and `decisions` are their numbers before post-processing. Of each decision, `place` is the
+`instructions` and `decisions` are the counts before post-processing. For each decision, `place` is the
 number of its instruction, `choice` the decision of SampleCategorical or SampleComputeLocation, unscaled,
 within +-1024, `factors` the number of factors of a tile, and `factor` log2(x + 1) of the first of them.
 Values beyond the columns are left out.

@@ -2,7 +2,7 @@
 
 After Zhai et al., *TLP: A Deep Learning-based Cost Model for Tensor Program Tuning* (ASPLOS 2023), which feeds the
 schedule primitives of a program to an attention model and ignores the code. Here the text of a trace becomes numbers
-without TVM, in the order of the instructions: the kind as a number, what each argument refers to as steps back in the
+without TVM, in the order of the instructions: the kind as a number, the reference of each argument as steps back in the
 trace, the decisions as log2, names as numbers of a fixed vocabulary.
 """
 
@@ -44,11 +44,11 @@ WORDS = (
     "pragma_auto_unroll_max_step pragma_unroll_explicit software_pipeline_stage software_pipeline_order "
     "software_pipeline_async_stages schedule_rule SSRSRS SSSRRSRS SSSRRS"
 ).split()
-"""Texts with their own numbers, from 1; 0 means no text. All others share the 32 numbers after these."""
+"""Texts with their own numbers, from 1; 0 means no text. All other texts share the 32 numbers after these."""
 
 OTHER_WORDS = 32
 TEXT_NUMBERS = len(WORDS) + OTHER_WORDS
-"""The largest number of a text."""
+"""The largest number for a text."""
 ARGUMENTS, ATTRIBUTES, FACTORS, TEXTS = 8, 8, 8, 2
 
 COLUMN_NAMES: tuple[str, ...] = (
@@ -67,7 +67,7 @@ COLUMN_NAMES: tuple[str, ...] = (
 
 `kind` and `text` are numbers of the vocabularies. `back` counts the instructions since the one that made the
 argument (0 if it is not a reference), `result` is the index among that instruction's results. `choice` is the
-decision of SampleCategorical or SampleComputeLocation, unscaled, within +-1024. `value` (of a number, or of a
+decision of SampleCategorical or SampleComputeLocation, unscaled, within +-1024. `value` (a number, or a
 reference to a sampled number), `attribute`, `factor` (of a tile) and the counts are log2(|x| + 1) with the
 sign of x. Values beyond the columns are left out.
 """
@@ -82,7 +82,7 @@ DECISION = COLUMN_NAMES.index("has_decision")
 FACTOR0 = COLUMN_NAMES.index("factor0")
 
 MAX_ROWS = 512
-"""Most instructions read of a trace; those of a search have up to about 130."""
+"""Most instructions read per trace; traces of a search have up to about 130."""
 
 _MAX_ITEMS = 64
 _WIDTH = len(COLUMN_NAMES)
@@ -91,7 +91,7 @@ _END = object()
 
 @dataclass
 class _Sampler:
-    """Where the decision of one instruction enters the rows."""
+    """The cells of the rows that the decision of one instruction fills."""
 
     choices: list[Any]
     """The choices of a decision that is one number."""
@@ -103,8 +103,8 @@ class _Sampler:
 class TraceSkeleton:
     """The rows of a trace from its instructions alone.
 
-    The mutators of a search change decisions only, so many candidates share their instructions. A list of
-    instructions is read once, and each candidate enters its decisions into a copy of the rows.
+    The mutators of a search change only decisions, so many candidates share their instructions. A list of
+    instructions is read once, and each candidate's decisions are filled into a copy of the rows.
     """
 
     rows: FloatArray
@@ -114,9 +114,9 @@ class TraceSkeleton:
 
     @classmethod
     def read(cls, instructions: Sequence[Any]) -> TraceSkeleton:
-        """Reads instructions, each a list of kind, arguments, attributes and results as JSON has it.
+        """Reads instructions, each a list of kind, arguments, attributes and results as in the JSON.
 
-        Any values are allowed: what is not an instruction gets a row of zeros.
+        Any values are allowed: anything that is not an instruction gets a row of zeros.
         """
         rows: list[list[float]] = []
         samplers: dict[int, _Sampler] = {}
@@ -175,7 +175,7 @@ class TraceSkeleton:
 
 
 def _fill_attributes(row: list[float], attributes: list[Any]) -> list[str]:
-    """Enters the numbers and returns the texts."""
+    """Fills in the numbers and returns the texts."""
     texts: list[str] = []
     place = ATTRIBUTE0
     for item in _items(attributes):
@@ -194,7 +194,7 @@ def _fill_arguments(
     results: Mapping[str, tuple[int, int]],
     samplers: Mapping[int, _Sampler],
 ) -> list[str]:
-    """Enters the references and numbers among the arguments and returns the other texts."""
+    """Fills in the references and numbers among the arguments and returns the other texts."""
     texts: list[str] = []
     place = ARGUMENT0
     count = 0
@@ -250,7 +250,7 @@ def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
 def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     """Computes the features of the scheduled candidates of a search.
 
-    Most candidates share their instructions with others and differ in decisions only, so each list of
+    Most candidates share their instructions with others and differ only in decisions, so each list of
     instructions is read once.
     """
     import tvm_ffi
@@ -260,7 +260,7 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     features: Features = []
     for candidate in candidates:
         instructions, decisions = trace_parts(candidate.sch.trace)
-        key = tvm_ffi.StructuralKey(instructions)  # type: ignore[call-arg]  # its stub expects the hash, too
+        key = tvm_ffi.StructuralKey(instructions)  # type: ignore[call-arg]  # its stub expects the hash as well
         if key not in skeletons:
             skeletons[key] = TraceSkeleton.read(plain(instructions)[:MAX_ROWS])
         features.append(skeletons[key].decided(dict(decision_pairs(plain(decisions)))))
@@ -274,7 +274,7 @@ def tokenise(trace_json: str) -> FloatArray | None:
         trace_json: The pair of instructions and decisions as JSON.
 
     Returns:
-        (instructions, width) rows, at most `MAX_ROWS`; None where `read_trace` returns None.
+        (instructions, width) rows, at most `MAX_ROWS`; None if `read_trace` returns None.
 
     Example:
         >>> rows = tokenise('[[["GetSBlock",[],["C","main"],["b0"]],["GetLoops",["b0"],[],["l1","l2"]]],[]]')
