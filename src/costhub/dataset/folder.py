@@ -30,13 +30,13 @@ from costhub.dataset.shards.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
 
 _TABLES = ("measurements", "devices", "workloads")
-"""The folders of a data folder; the first one marks it, even if the rest is interrupted."""
+"""The folders of a data folder; the first one marks it, even if creating the rest is interrupted."""
 
 Result = TypeVar("Result")
 
 
 class FolderTables(ABC):
-    """The two small tables of a data folder, wherever it is; a crash of a writer may leave rows twice."""
+    """The two small tables of a data folder, wherever it is; a writer that crashes may leave duplicate rows."""
 
     path: Path | str
 
@@ -97,7 +97,7 @@ class DataFolder(FolderTables):
 
     @staticmethod
     def check_place(path: str | Path) -> None:
-        """Refuses a place where `create` cannot make a data folder, and makes none.
+        """Rejects a path where `create` cannot make a data folder; creates nothing.
 
         Raises:
             DataError: The path is a file, or a folder with other files in it.
@@ -165,7 +165,7 @@ class DataFolder(FolderTables):
         """The one device that has a folder of measurements.
 
         Args:
-            advice: Ends the sentence "... name one of them" of the error.
+            advice: Completes the sentence "... name one of them" in the error.
 
         Raises:
             DataError: There are several, or none.
@@ -216,7 +216,7 @@ class DataFolder(FolderTables):
             DataError: A shard or journal cannot be read, or a device or column does not exist.
         """
         chosen = chosen_devices(self, self.device_ids(), device_ids)
-        # What tells records apart is read in any case: without it a record in two places would count twice.
+        # The key of records is always read: without it a record in two places would count twice.
         names = empty_table("measurements", columns).schema.names
         empty = empty_table("measurements", [*names, RECORD_KEY])
         parts = [read_measurements(self._measurements(device_id), empty.schema.names, where) for device_id in chosen]
@@ -230,13 +230,13 @@ class DataFolder(FolderTables):
         *,
         batch_rows: int = ROW_GROUP_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """Reads the rows of `select_measurements` in batches, in memory that does not grow with the folder.
+        """Reads the rows of `select_measurements` in batches, with memory use that does not grow with the folder.
 
         Yields:
             Batches of at most `batch_rows` rows, device by device, every record once.
 
         Raises:
-            DataError: As `select_measurements`, or a writer moves the shards in the meantime.
+            DataError: As for `select_measurements`, or a writer moves the shards in the meantime.
         """
         names = empty_table("measurements", columns).schema.names
         for device_id in chosen_devices(self, self.device_ids(), device_ids):
@@ -250,18 +250,18 @@ class DataFolder(FolderTables):
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
     ) -> Result:
-        """What `read` makes of the rows of `select_measurements`, in batches.
+        """Applies `read` to the rows of `select_measurements` in batches, and returns its result.
 
-        Only while a writer moves the shards are they whole tables.
+        The batches are whole tables only while a writer moves the shards.
 
         Args:
-            read: Called with an iterator of batches, and once more where that was in vain.
-            device_ids: As for `select_measurements`, and so are the other arguments.
+            read: Called with an iterator of batches, and once more if that failed.
+            device_ids: As for `select_measurements`, like the other arguments.
             columns: Columns to read.
             where: Condition on the rows.
 
         Raises:
-            DataError: As `select_measurements`.
+            DataError: As for `select_measurements`.
         """
         before = self._shards()
         with contextlib.suppress(DataError):
@@ -284,7 +284,7 @@ def is_data_folder(path: str | Path) -> bool:
 
 
 def _what_it_is(path: Path) -> str:
-    """A sentence about a path that is not a data folder."""
+    """Describes a path that is not a data folder, in a sentence."""
     if not path.exists():
         return f"The folder {path} does not exist; `costhub collect --out {path}` makes one."
     if not path.is_dir():
@@ -299,16 +299,16 @@ def _what_it_is(path: Path) -> str:
 
 
 def _folder_above(path: Path) -> Path | None:
-    """The data folder that `path` is a table or a device of."""
+    """The data folder of which `path` is a table or device."""
     for part, above in ((path, path.parent), (path.parent, path.parent.parent)):
-        # A working directory in which somebody keeps a data folder called `measurements` is not one itself.
+        # A working directory in which someone keeps a data folder called `measurements` is not one itself.
         if part.name in _TABLES and all((above / name).is_dir() for name in _TABLES):
             return above
     return None
 
 
 def chosen_devices(folder: FolderTables, existing: Sequence[str], device_ids: Sequence[str] | None) -> list[str]:
-    """Returns the devices to read, each once; all that exist by default.
+    """Returns the devices to read, each once; all existing ones by default.
 
     Raises:
         DataError: A device has no measurements in the folder.

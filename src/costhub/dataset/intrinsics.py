@@ -1,11 +1,11 @@
 """Provides load_intrinsics: the tensor intrinsics of one kind of target, without TVM's 14-second import.
 
 Importing ``tvm.s_tir.tensor_intrin`` parses the TVMScript of every CUDA, ROCm, Metal, Hexagon and RISC-V intrinsic.
-TVM imports that package itself when it makes a TuneContext; a package object put in its place beforehand lets TVM
-parse only the submodules of the target at hand (about 1 s for CPUs).
+TVM imports that package itself when it makes a TuneContext; a package object put in its place beforehand makes TVM
+parse only the submodules of the given target (about 1 s for CPUs).
 
-TVM 0.27 passes ``vpdpbusd`` its bytes as 32-bit words, as LLVM took them until version 21. LLVM 22 takes bytes and
-refuses anything else, so `register_vnni` corrects the intrinsic: without it no program that names it would build.
+TVM 0.27 passes ``vpdpbusd`` its bytes as 32-bit words, as LLVM expected until version 21. LLVM 22 expects bytes and
+rejects anything else, so `register_vnni` corrects the intrinsic: otherwise no program that uses it would build.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from functools import cache
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
-# x86 and ARM go together: TVM's CPU schedule rules for either name intrinsics of their own module only, and
+# x86 and ARM go together: TVM's CPU schedule rules for either only use intrinsics of their own module, and
 # both are cheap. Kinds that are not listed get the whole package, as TVM would do.
 MODULES_OF_KIND = {"llvm": ("x86", "arm_cpu"), "c": ("x86", "arm_cpu"), "cuda": ("cuda",)}
 
 VNNI_DOT = "dot_16x4_vnni"
-"""TVM's name of the intrinsic, kept: a trace means the same with and without the correction."""
+"""TVM's name for the intrinsic, kept so that a trace means the same with and without the correction."""
 
 FIRST_LLVM_WITH_BYTES = 22
 
@@ -73,7 +73,7 @@ def _import_whole_package() -> None:
 
 @cache
 def register_vnni() -> None:
-    """Replaces TVM's intrinsic by a corrected one; with an older LLVM nothing changes."""
+    """Replaces TVM's intrinsic with a corrected one; does nothing with an older LLVM."""
     from tvm.s_tir import TensorIntrin
     from tvm.s_tir.tensor_intrin.x86 import dot_product_16x4_u8i8i32_desc
     from tvm.script import tirx as T

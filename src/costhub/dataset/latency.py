@@ -1,4 +1,4 @@
-"""Provides median_latency_s: the one latency of a program, from its repeats."""
+"""Provides median_latency_s: the single latency of a program, computed from its repeats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _medians(lists: pa.ListArray) -> _Seconds:
 
 
 def repeats_by_length(lists: pa.ListArray) -> Iterator[tuple[npt.NDArray[np.intp], _Seconds]]:
-    """Yields (k,) rows whose lists are equally long and the (k, length) values; leaves out empty lists.
+    """Yields (k,) rows whose lists have the same length and the (k, length) values; leaves out empty lists.
 
     Most rows of a folder have the same number of repeats, so a few arrays replace a million lists.
 

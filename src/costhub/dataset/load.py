@@ -30,13 +30,13 @@ Format = Literal["arrow", "pandas", "datasets"]
 
 
 class FormatError(CosthubError):
-    """A table was asked for in a format that costhub does not offer, or that needs a missing package."""
+    """A requested table format is not offered by costhub, or needs a missing package."""
 
     exit_code = 2
 
 
 def open_folder(path: str | Path, filesystem: FileSystem | None = None) -> Folder:
-    """Opens a data folder on this machine, or on a file system of fsspec.
+    """Opens a data folder on this machine or on an fsspec file system.
 
     Raises:
         DataError: `path` is not a data folder on this machine.
@@ -65,10 +65,10 @@ def load_measurements(
         status: Statuses to keep; all by default.
         columns: Columns to read; all by default.
         format: `arrow` for a table, `pandas` for a data frame, `datasets` for a `datasets.Dataset`.
-        filesystem: The fsspec file system that `path` is on; by default that of this machine.
+        filesystem: The fsspec file system that `path` is on; the local one by default.
 
     Returns:
-        One row per measurement, with the columns of `schema.MEASUREMENTS`, in the type of `format`.
+        One row per measurement, with the columns of `schema.MEASUREMENTS`, as the type given by `format`.
 
     Raises:
         DataError: The folder cannot be read, or lacks the device or a column.
@@ -101,7 +101,7 @@ def iter_measurements(
     batch_rows: int = ROW_GROUP_ROWS,
     filesystem: FileSystem | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Reads the rows of `load_measurements` in batches, in memory that does not grow with the folder.
+    """Reads the rows of `load_measurements` in batches, with memory use that does not grow with the folder.
 
     Args:
         path: A data folder.
@@ -110,15 +110,15 @@ def iter_measurements(
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
         columns: Columns to read; all by default.
-        batch_rows: Rows of a batch, at most.
-        filesystem: The fsspec file system that `path` is on; by default that of this machine.
+        batch_rows: Maximum number of rows in a batch.
+        filesystem: The fsspec file system that `path` is on; the local one by default.
 
     Raises:
         DataError: The folder cannot be read, or lacks the device or a column.
         UnknownNameError: A workload, operator or status does not exist.
     """
     folder = open_folder(path, filesystem)
-    empty_table("measurements", columns)  # an unknown column is refused here, not at the first batch
+    empty_table("measurements", columns)  # an unknown column is rejected here, not at the first batch
     devices, where = _query(folder, device, workload, operator, status)
     return folder.iter_measurements(devices, columns, where, batch_rows=batch_rows)
 
@@ -149,7 +149,7 @@ def workload_ids(table: pa.Table, keys: Sequence[str], names: Names, *, listing:
 
     Args:
         table: The workloads table, or those of its columns.
-        keys: Columns to look in; the last one holds the names that people write.
+        keys: Columns to look in; the last one holds the names that people use.
         names: One name or several.
         listing: Where the error says the names are listed.
 
@@ -173,7 +173,7 @@ def _listed(names: Names) -> list[str]:
 
 def among(column: str, names: Sequence[str]) -> pc.Expression:
     """Returns the condition that a column of text holds one of the names."""
-    # Typed: Arrow cannot tell what an empty list is a list of.
+    # Typed: Arrow cannot infer the element type of an empty list.
     return pc.field(column).isin(pa.array(list(names), pa.string()))
 
 
@@ -225,9 +225,9 @@ def load_programs(
         spec: Name of the feature spec; for a composite one, a program has features only if it has those of
             every part.
         failures: Include programs that failed, whatever their status, with infinite latency.
-        per_workload: Read at most so many programs of each workload and device, drawn at random; features are computed
-            for these only. With one seed, the same programs are drawn whatever workloads are read.
-        seed: Of the draw.
+        per_workload: Read at most this many programs per workload and device, drawn at random; features are computed
+            only for these. The same seed draws the same programs, whatever workloads are read.
+        seed: Seed of the draw.
         progress: Show a progress bar on a terminal while features are computed.
 
     Returns:
@@ -261,8 +261,8 @@ def iter_programs(
     """Reads the programs of `load_programs` a few workloads at a time, with only one batch in memory.
 
     Args:
-        path: As for `load_programs`, and so are the other arguments.
-        device: The device, or several; a batch is of one device.
+        path: As for `load_programs`, like the other arguments.
+        device: The device, or several; each batch is from a single device.
         workloads: Ids of the workloads to keep.
         spec: Name of the feature spec.
         failures: Include programs that failed.
@@ -271,11 +271,11 @@ def iter_programs(
         progress: Show a progress bar on a terminal while features are computed.
 
     Yields:
-        The programs of one or more workloads; all batches joined are what `load_programs` returns.
+        The programs of one or more workloads; all batches joined equal the result of `load_programs`.
 
     Raises:
-        DataError: As `load_programs`.
-        UnknownNameError: As `load_programs`.
+        DataError: As for `load_programs`.
+        UnknownNameError: As for `load_programs`.
     """
     for block in open_devices(path, device, workloads, spec, failures=failures):
         complete, _ = block.with_features(progress=progress)
@@ -285,6 +285,6 @@ def iter_programs(
 
 
 def _uses(path: str | Path, programs: Programs) -> dict[str, WorkloadUse]:
-    """What the workloads of programs are, as the folder says."""
+    """Describes the workloads of programs, according to the folder."""
     table = DataFolder.open(path).workloads(["workload_id", "name", "operator", "networks"])
     return workload_uses(table.filter(pc.field("workload_id").isin(pa.array(programs.workload_ids, pa.string()))))

@@ -21,7 +21,7 @@ FAMILIES = (
     "elementwise",
     "other",
 )
-"""What `classify` may return."""
+"""Possible results of `classify`."""
 
 _REDUCTION = 2  # an IterVar's type
 _CONV_RANK = 4
@@ -31,8 +31,8 @@ _PARTS = ("a b condition true_value false_value value var args indices body bloc
 def classify(mod: Any) -> str:
     """Names the operator family of a workload.
 
-    The sum of products with the most work decides: a sliding window makes it a convolution (`depthwise` where
-    only the window is summed, `pointwise` where the window is one element, `winograd` where a matrix of
+    The sum of products with the most work decides: a sliding window makes it a convolution (`depthwise` if
+    only the window is summed, `pointwise` if the window is one element, `winograd` if a matrix of
     constants transforms tiles); without one, an index shared by all three operands makes it a `batch_matmul`.
     Without a sum of products, exp between a maximum and a sum is `softmax`, a sum with a root is `norm`, a
     window alone is `pool`, any other reduction is `reduce`, and no reduction is `elementwise`.
@@ -56,7 +56,7 @@ def classify(mod: Any) -> str:
 
 
 def read_blocks(mod: Any) -> list[BlockFacts]:
-    """What each block of a workload computes, in the order of the text.
+    """Describes the computation of each block of a workload, in the order of the text.
 
     Args:
         mod: The workload (``tvm.IRModule``), not scheduled.
@@ -67,7 +67,7 @@ def read_blocks(mod: Any) -> list[BlockFacts]:
 
 @dataclass(frozen=True)
 class _Load:
-    """A buffer element that is read, and the variables in each of its indices."""
+    """A buffer element that is read, with the variables in each of its indices."""
 
     buffer: Any
     indices: tuple[frozenset[Any], ...]
@@ -79,7 +79,7 @@ class _Load:
 
 @dataclass(frozen=True)
 class BlockFacts:
-    """What a block computes, as far as it identifies the operator."""
+    """The facts about a block's computation that identify the operator."""
 
     buffer: Any
     """The first buffer that it writes."""
@@ -91,7 +91,7 @@ class BlockFacts:
     """How the reduction combines values: Add, Max, ...; empty without a reduction."""
     loads: tuple[_Load, ...]
     factors: tuple[tuple[_Load, ...], ...]
-    """The elements in each factor where products are summed; else empty."""
+    """The elements in each factor if products are summed; else empty."""
     calls: frozenset[str]
     """Functions it calls."""
 
@@ -101,7 +101,7 @@ class BlockFacts:
         extents: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
         for iteration in block.iter_vars:
             extents[iteration.iter_type == _REDUCTION][iteration.var] = _extent(iteration.dom.extent)
-        # The outermost store: nested blocks are classified by themselves.
+        # The outermost store: nested blocks are classified separately.
         stores = [node for node in _walk(block.body) if _kind(node) == "BufferStore"]
         added = [_added(store) for store in stores]
         factors = [product for _, value in added if (product := _factors(value))] if extents[1] else []

@@ -1,4 +1,4 @@
-"""Provides Programs: programs with their features and latencies, in the arrays that models learn from."""
+"""Provides Programs: programs with their features and latencies, as arrays for models to learn from."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class WorkloadUse:
-    """What a workload is, and where it occurs."""
+    """Describes a workload and where it occurs."""
 
     operator: str
-    """Its family."""
+    """Its operator family."""
     networks: Mapping[str, float] = field(default_factory=dict)
     """Network -> how often it uses the workload."""
     name: str = ""
-    """For people."""
+    """A readable name."""
 
 
 def workload_uses(workloads: pa.Table) -> dict[str, WorkloadUse]:
-    """Workload id -> family, networks and name.
+    """Maps each workload id to its family, networks and name.
 
     Args:
         workloads: The workloads table, with `workload_id`, `operator`, `networks` and, if there are names, `name`.
@@ -57,7 +57,7 @@ def workload_uses(workloads: pa.Table) -> dict[str, WorkloadUse]:
 class Programs:
     """Programs of one or more devices with their features and latencies.
 
-    Latencies compare within a group only: the programs of one workload on one device.
+    Latencies are only comparable within a group, i.e. the programs of one workload on one device.
 
     Example:
         >>> features, latency_s = [np.ones((2, 3)), np.zeros((1, 3))], np.array([1e-3, 2e-3])
@@ -69,7 +69,7 @@ class Programs:
     """
 
     rows: FloatArray
-    """(r, d) feature rows of all programs, programs in order; the spec defines what a row is."""
+    """(r, d) feature rows of all programs, in the order of the programs; the spec defines the meaning of a row."""
     counts: IntArray
     """(n,) number of rows of each program; may be 0."""
     workload: IntArray
@@ -78,16 +78,16 @@ class Programs:
     latency_s: npt.NDArray[np.float64]
     """(n,) median latency in seconds, positive; infinite for a program that failed."""
     spec: str = ""
-    """Name of the feature spec of the rows; empty where they follow none of costhub's."""
+    """Name of the feature spec of the rows; empty if they follow none of costhub's."""
     # Never None once the object is built, so readers need not check.
     device: IntArray = None  # type: ignore[assignment]
     """(n,) index into `device_ids`; all 0 by default."""
     device_ids: tuple[str, ...] = ("",)
     uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
-    """Workload id -> what it is; empty where that is not known."""
+    """Workload id -> its description; empty if unknown."""
 
     def __repr__(self) -> str:
-        """In a line: how many programs there are, of what and on what, not the arrays."""
+        """A one-line summary: numbers of programs, workloads, devices and rows, without the arrays."""
         workloads = len(np.unique(self.workload))
         devices = ", ".join(sorted({self.device_ids[number] for number in np.unique(self.device)} - {""}))
         where, layout = f" on {devices}" if devices else "", f" of {self.spec}" if self.spec else ""
@@ -156,14 +156,14 @@ class Programs:
 
     @property
     def is_ok(self) -> BoolArray:
-        """(n,) whether the program ran and was measured; the others failed."""
+        """(n,) whether each program ran and was measured; the others failed."""
         return np.isfinite(self.latency_s)
 
     @functools.cached_property
     def group(self) -> IntArray:
         """(n,) index of each program's pair of workload and device.
 
-        Only pairs that have programs count, from 0, by workload and then by device.
+        Only pairs that have programs are numbered, from 0, by workload and then by device.
         """
         pair = self.workload * len(self.device_ids) + self.device
         # Not np.unique, which would sort a million programs to find a hundred pairs.
@@ -180,14 +180,14 @@ class Programs:
         return relative
 
     def informative(self) -> BoolArray:
-        """(number of `workload_ids`,) whether measured programs of a group of the workload differ."""
+        """(number of `workload_ids`,) whether the latencies in some group of the workload differ."""
         best, worst = self._extremes_s()
         informative = np.zeros(len(self.workload_ids), dtype=bool)
         informative[self.workload[(best < worst)[self.group]]] = True
         return informative
 
     def _extremes_s(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """(groups,) lowest and highest measured latency; inf and -inf where all failed."""
+        """(groups,) lowest and highest measured latency; inf and -inf if all failed."""
         groups = int(self.group.max(initial=-1)) + 1
         best, worst = np.full(groups, np.inf), np.full(groups, -np.inf)
         group, latency_s = self.group[self.is_ok], self.latency_s[self.is_ok]
@@ -225,9 +225,9 @@ class Programs:
         return self.select(_is_among(ids, self.device_ids)[self.device])
 
     def at_most(self, count: int, *, seed: int) -> Programs:
-        """At most `count` programs of each workload on each device, drawn at random; they stay in order.
+        """Draws at most `count` programs of each workload on each device at random, keeping their order.
 
-        A larger count keeps the programs of a smaller one, with the same seed.
+        With the same seed, a larger count includes the programs of a smaller one.
 
         Raises:
             ValueError: `count` is less than 1.
@@ -242,17 +242,17 @@ class Programs:
         return self.select(drawn_places(self, np.random.default_rng(seed)) < count)
 
     def split_off(self, share: float, *, seed: int) -> tuple[Programs, Programs | None]:
-        """Holds out whole workloads, on all devices, to decide when training should stop.
+        """Holds out whole workloads, on all devices, to decide when to stop training.
 
-        Holds out informative workloads only. At least two are held out and at least two stay; with fewer than
-        four informative workloads none is held out.
+        Only informative workloads are held out. At least two are held out and at least two remain; with fewer than
+        four informative workloads nothing is held out.
 
         Args:
             share: Share of the informative workloads to hold out, in [0, 1); 0 holds out nothing.
             seed: Chooses them; the same seed chooses the same workloads whatever the order of the ids.
 
         Returns:
-            The programs that stay, and those held out, or None.
+            The remaining programs, and those held out, or None.
 
         Example:
             >>> rows, ids = [np.ones((1, 2))] * 8, ("a", "b", "c", "d")
@@ -273,7 +273,7 @@ class Programs:
 
 
 def drawn_places(programs: Programs, rng: np.random.Generator) -> IntArray:
-    """(n,) place of each program among those of its workload and device, counted from 0 in a random order."""
+    """(n,) position of each program among those of its workload and device, counted from 0 in a random order."""
     draw = rng.permutation(programs.n)
     order = draw[np.argsort(programs.group[draw], kind="stable")]
     sizes = np.bincount(programs.group)

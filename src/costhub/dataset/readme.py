@@ -1,4 +1,4 @@
-"""Provides the README of a data folder: what `datasets` needs to load it, and what its columns mean."""
+"""Provides the README of a data folder: the configuration for `datasets`, and the meaning of its columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provides RemoteFolder: a data folder behind an fsspec file system, read by ranges instead of fetched."""
+"""Provides RemoteFolder: a data folder behind an fsspec file system, read in byte ranges instead of downloaded."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from costhub.errors import DataError, first_line
 
 
 class FileSystem(Protocol):
-    """The methods of a file system that are used here; every fsspec file system has them."""
+    """The file system methods used here; every fsspec file system has them."""
 
     def find(self, path: str) -> Any:
         """Lists the files in a folder and below it."""
 
     def open(self, path: str, mode: str = ..., *, cache_type: str) -> Any:
-        """Opens a file that can seek."""
+        """Opens a seekable file."""
 
 
 class RemoteFolder(FolderTables):
     """A data folder behind an fsspec file system, for reading.
 
     Of each shard it fetches only the footer and, from row groups whose statistics fit the condition, the
-    requested columns. It reads shards only, no journal: a folder with a journal is still being written.
+    requested columns. It reads only shards, not journals: a folder with a journal is still being written.
     Errors of the file system itself, such as a lost connection, pass through.
 
     Example:
@@ -66,7 +66,7 @@ class RemoteFolder(FolderTables):
     ) -> Iterator[pa.RecordBatch]:
         """Reads the measurements of some devices that meet a condition, one row group at a time.
 
-        A published folder, unlike one being written, holds every record once; `costhub check` verifies it.
+        A published folder, unlike one being written, holds every record only once; `costhub check` verifies this.
 
         Raises:
             DataError: A shard cannot be read, or a device or column does not exist.
@@ -130,7 +130,7 @@ class RemoteFolder(FolderTables):
                 layout = check_schema(path, shard.physical_schema, table=table)
 
                 def fetched(names: list[str], condition: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-                    # Every word of the condition may be a column: one that is not costs bytes, never rows.
+                    # Every word of the condition may be a column: a false match costs bytes, never rows.
                     needed = {*names, *(() if condition is None else re.findall(r"\w+", str(condition)))}
                     for group in shard.split_by_row_group(condition, layout.schema):
                         copy.fetch(group.row_groups[0].id, needed)
@@ -141,23 +141,23 @@ class RemoteFolder(FolderTables):
                 yield from layout.read(fetched, columns, where)
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and type(error) is not OSError:
-                raise  # the file system's own, such as a missing permission: the caller knows what to do
+                raise  # the file system's own error, such as a missing permission: the caller knows what to do
             raise DataError(f"{path} cannot be read ({first_line(error)}); try again later.") from error
 
 
 _TAIL = 1 << 16
-"""Bytes at the end that are fetched at once; most footers fit."""
+"""Number of bytes at the end fetched at once; most footers fit."""
 _END = 8
 """Bytes after the footer: its length, and PAR1."""
 _HOLE = 1 << 13
-"""A gap of so many bytes between two ranges is cheaper to fetch than another request."""
+"""Fetching a gap of this many bytes between two ranges is cheaper than another request."""
 
 
 class SparseCopy:
     """A local file as long as the remote one, with holes where nothing was fetched.
 
     Arrow can read the remote file itself, but its threads then hold Python objects, and one that releases
-    them while the interpreter ends aborts the process (apache/arrow issues 36980 and 45017). With a local
+    them while the interpreter shuts down aborts the process (apache/arrow issues 36980 and 45017). With a local
     file they hold none.
 
     Example:
@@ -174,7 +174,7 @@ class SparseCopy:
         """Fetches the footer.
 
         Args:
-            remote: A file that can seek.
+            remote: A seekable file.
 
         Raises:
             ValueError: The file does not end like a Parquet file.
@@ -195,7 +195,7 @@ class SparseCopy:
         self._file.close()
 
     def fetch(self, row_group: int, columns: Collection[str]) -> None:
-        """Fetches the columns of a row group; earlier row groups become holes again.
+        """Fetches the columns of a row group; earlier row groups turn into holes again.
 
         Raises:
             ValueError: The remote file has become shorter.

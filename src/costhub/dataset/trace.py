@@ -1,4 +1,4 @@
-"""Provides schedules as text: a MetaSchedule trace to JSON, back to a schedule, and read without TVM."""
+"""Provides schedules as text: MetaSchedule traces to JSON and back to schedules, and read without TVM."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from costhub.errors import WorkloadError, last_line
 
 MAX_TRACE_CHARACTERS = 1 << 22
-"""A longer trace has no features: it would take too much memory."""
+"""A longer trace gets no features: it would take too much memory."""
 
 
 def trace_to_json(trace: Any) -> str:
@@ -54,7 +54,7 @@ def record_id(program_id: str, device_id: str, session: str | None, timestamp: d
 def replay(mod: Any, trace_json: str) -> Any:
     """Replays a trace on `mod` to a schedule (``tvm.s_tir.Schedule``), including post-processing.
 
-    A malformed trace can crash TVM: replay text from strangers in a child process only (`costhub.isolation.child`).
+    A malformed trace can crash TVM: replay untrusted text only in a child process (`costhub.isolation.child`).
 
     Raises:
         WorkloadError: The trace is not JSON or does not fit the workload.
@@ -76,9 +76,9 @@ def replay(mod: Any, trace_json: str) -> Any:
 
 
 def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
-    """Refuses decisions that TVM 0.27 trusts, though they bring it down or make it compute for minutes.
+    """Rejects decisions that TVM 0.27 trusts even though they crash it or make it compute for minutes.
 
-    It writes where a decision's number points, and divides by the tiles of a loop.
+    TVM writes to the position given by a decision's number, and divides by the tiles of a loop.
 
     Raises:
         WorkloadError: A decision belongs to no instruction, a tile is not positive, or the two are not lists of
@@ -109,7 +109,7 @@ def plain(value: Any) -> Any:
             return str(value)
         if value is None or isinstance(value, (bool, int, float)):
             return value
-        if isinstance(value, IndexMap):  # of a layout, which a trace holds as text
+        if isinstance(value, IndexMap):  # of a layout, which a trace stores as text
             return str(save_json(value))
         if isinstance(value, tvm_ffi.Array):
             return [convert(item(value, i)) for i in range(size(value))]
@@ -131,7 +131,7 @@ def read_trace(trace_json: str) -> tuple[list[Any], list[Any]] | None:
         trace_json: The pair of lists as JSON.
 
     Returns:
-        The lists, or None where the text is not such a pair or longer than `MAX_TRACE_CHARACTERS`.
+        The lists, or None if the text is not such a pair or longer than `MAX_TRACE_CHARACTERS`.
 
     Example:
         >>> read_trace('[[["GetSBlock",[],["C","main"],["b0"]]],[[0,4]]]')
@@ -160,7 +160,7 @@ def before_postproc(instructions: Sequence[Any]) -> int:
 
 
 def decision_pairs(decisions: Sequence[Any]) -> list[tuple[int, Any]]:
-    """Returns (number of the instruction, decision) of the decisions that are such pairs.
+    """Returns (number of the instruction, decision) for the decisions that are such pairs.
 
     Example:
         >>> decision_pairs([[0, 4], [True, 1], "x", [2, [8, 8]]])

@@ -1,4 +1,4 @@
-"""Provides workloads and targets as text: a module to JSON and back, its id and its row of the workloads table."""
+"""Provides workloads and targets as text: modules to JSON and back, their ids and rows in the workloads table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def module_from_json(text: str) -> Any:
 
 
 def check_module_text(text: str) -> None:
-    """Refuses what `module_from_json` refuses; for a child process, which a hostile text may bring down.
+    """Rejects what `module_from_json` rejects; for a child process, which a hostile text may crash.
 
     Raises:
         WorkloadError: `text` is not the JSON of a module with one function named ``main``.
@@ -54,7 +54,7 @@ def workload_id(mod: Any) -> str:
     """Returns 64 hex digits that identify the workload: the sha256 of its normalised TVMScript.
 
     TVM's structural hash changes between versions and processes; the printed script, with its variable names
-    unchanged and without trailing blanks, does not.
+    unchanged and without trailing whitespace, does not.
     """
     lines = [line.rstrip() for line in mod.script(show_meta=False).splitlines()]
     # The header's imports and comments depend on the version of TVM, not on the workload.
@@ -65,7 +65,7 @@ def workload_id(mod: Any) -> str:
 def argument_shapes(mod: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Returns (dtype, shape) of each argument of the module's function, as its caller must pass them.
 
-    Where a schedule changed the layout of weights, these are the new shapes.
+    If a schedule changed the layout of weights, these are the new shapes.
 
     Raises:
         WorkloadError: An argument is not a tensor, or one of its extents is not a number.
@@ -83,7 +83,7 @@ def argument_shapes(mod: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def check_schedulable(mod: Any) -> None:
-    """Refuses a module that a search cannot schedule.
+    """Rejects a module that a search cannot schedule.
 
     Raises:
         WorkloadError: It has arguments of unknown size, or no block that a schedule could transform.
@@ -107,7 +107,7 @@ def workload_row(mod: Any, *, name: str, operator: str, networks: Sequence[tuple
         mod: The workload (``tvm.IRModule``).
         name: A readable name.
         operator: Its operator family.
-        networks: Networks that use it, and how often each.
+        networks: Networks that use it, and how often each uses it.
 
     Raises:
         WorkloadError: An argument is not a tensor of known size.

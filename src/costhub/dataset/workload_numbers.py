@@ -1,6 +1,6 @@
-"""Provides workload_numbers, what a workload asks of a device as the fixed layout workload@1.
+"""Provides workload_numbers, the demands of a workload on a device, in the fixed layout workload@1.
 
-No schedule goes into it: the numbers are those of the blocks, of their loops and buffers.
+It is independent of any schedule: the numbers describe the blocks, their loops and buffers.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ _LOGARITHMS = (
     "window",
     "calls",
 )
-"""Each enters as its log2. `between_bytes` is of buffers that are neither arguments nor results; `spatial_...` and
+"""Each is stored as log2. `between_bytes` is of buffers that are neither arguments nor results; `spatial_...` and
 `reduction_...` are products or lengths of loops of the block with the most work; `window` is the product of its
 reduction loops that are no longer than a convolution's window; `calls` counts exp, sqrt and the like."""
 _COUNTS = ("blocks", "arguments", "spatial_loops", "reduction_loops", "innermost_twos", "spatial_twos")
 """`..._twos`: how often 2 divides the innermost spatial loop, or all of them together, up to 6."""
 _RATIOS = ("flop_per_byte", "work_of_others", "calls_per_step", "flop_per_step")
-"""log2 as well; a step is an iteration of the block with the most work."""
+"""Also log2; a step is an iteration of the block with the most work."""
 
 NAMES: tuple[str, ...] = (*_LOGARITHMS, *_COUNTS, *_RATIOS, *(f"is_{family}" for family in FAMILIES))
-"""The names of the entries; a change of them is a new layout, and a new version of its name."""
+"""The names of the entries; changing them makes a new layout with a new version in its name."""
 LAYOUT = "workload@1"
 
 Vector = npt.NDArray[np.float64]
 _LONGEST_WINDOW = 11
 _NO_WORK = ("if_then_else", "likely")
-"""What an index or a border is guarded with."""
+"""Operations that guard an index or a border."""
 _MOST_TWOS = 6
 
 
 def workload_numbers(mod: Any) -> Vector:
-    """The numbers of a workload.
+    """Computes the numbers of a workload.
 
     Args:
         mod: The workload, a ``tvm.IRModule`` that is not scheduled.
 
     Returns:
-        (w,) the entries that `NAMES` names.
+        (w,) the entries named by `NAMES`.
     """
     blocks = read_blocks(mod)
     main = max(blocks, key=lambda block: block.work)
@@ -127,7 +127,7 @@ def _size(buffer: Any) -> int:
 
 
 def _extent(value: Any) -> int:
-    """A length; one that is known only at run time counts as 1."""
+    """A length; one known only at run time counts as 1."""
     return int(getattr(value, "value", 1))
 
 

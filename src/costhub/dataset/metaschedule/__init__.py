@@ -1,1 +1,1 @@
-"""Databases of TVM MetaSchedule, old and new: in and out."""
+"""Import and export of TVM MetaSchedule databases, old and new."""

@@ -1,4 +1,4 @@
-"""Provides export_database: measurements of one device as a database that stock TVM MetaSchedule reads."""
+"""Provides export_database: exports measurements of one device as a database that stock TVM MetaSchedule reads."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _CHUNK_ROWS = 64
 
 @dataclass
 class ExportReport:
-    """What an export wrote, and what it left out."""
+    """Counts of what an export wrote and what it left out."""
 
     folder: Path
     device_id: str
     workloads: int = 0
-    """Workloads written; those with one structural hash count once."""
+    """Workloads written; those that share a structural hash count once."""
     records: int = 0
     """Records written, failed ones included."""
     failures: int = 0
     """Records of programs that failed, written as 1e10 seconds."""
     unreplayable: int = 0
-    """Measurements left out because TVM cannot replay them: it could not load a database with one of them."""
+    """Measurements left out because TVM cannot replay them: it could not load a database containing one."""
     unusable: int = 0
     """Measurements left out because they ran and have no positive, finite latencies."""
     without_workload: int = 0
     """Measurements left out because the module of their workload is missing or cannot be read."""
 
     def sentences(self) -> list[str]:
-        """The report for people.
+        """The report as readable sentences.
 
         Example:
             >>> ExportReport(Path("db"), "cpu0", workloads=1, records=3, failures=1, unusable=2).sentences()
@@ -65,11 +65,11 @@ class ExportReport:
 
 @dataclass(frozen=True)
 class _DatabaseWorkload:
-    """Where a workload stands in the database."""
+    """Position of a workload in the database."""
 
     number: int
     module_json: str
-    """The module at that place; programs are replayed on it, since TVM will load them with it."""
+    """The module at that place; programs are replayed on it, since TVM will load them together."""
 
 
 def export_database(
@@ -86,7 +86,7 @@ def export_database(
 ) -> ExportReport:
     """Writes a database of TVM 0.27 (``ms.database.JSONDatabase(work_dir=out)``) from a data folder.
 
-    Records are as MetaSchedule's AddToDatabase writes them (TVM,
+    Records have the form that MetaSchedule's AddToDatabase writes (TVM,
     src/s_tir/meta_schedule/measure_callback/add_to_database.cc), one per measurement: two measurements of
     one program stay two. TVM ranks records by the mean of their seconds; `best` goes by their median, as
     everything in costhub does.
@@ -207,7 +207,7 @@ def _lines(
 
 
 def _chunks_of_rows(rows: Iterable[ExportRow]) -> Iterator[tuple[ExportRow, ...]]:
-    """Runs of rows of one workload and target; shards are sorted by workload, so the runs are long."""
+    """Groups consecutive rows of one workload and target; shards are sorted by workload, so the groups are large."""
     for _, group in itertools.groupby(rows, key=lambda row: (row.workload_id, row.target)):
         while chunk := tuple(itertools.islice(group, _CHUNK_ROWS)):
             yield chunk

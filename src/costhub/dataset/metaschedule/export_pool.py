@@ -1,4 +1,4 @@
-"""Provides ExportPool: child processes that write the lines of a database, where a crash costs one of them."""
+"""Provides ExportPool: child processes that write the lines of a database, where a crash only costs one of them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Records = list[str | None]
 RecordsCall = tuple[str, str, tuple[MeasuredTrace, ...]]
 """Measurements of one workload (its module, as JSON) and one target."""
 FAILED_S = 1e10
-"""What MetaSchedule's AddToDatabase stores for a program that did not build or run."""
+"""The seconds that MetaSchedule's AddToDatabase stores for a program that did not build or run."""
 
 
 @dataclass(frozen=True)
 class WorkloadLine:
-    """A workload as a database has it."""
+    """A workload as stored in a database."""
 
     structural_hash: str
-    """TVM's own hash: a database holds one workload of it."""
+    """TVM's own hash: a database holds one workload per hash."""
     text: str
     """The line: the hash, and the module in base64."""
 
@@ -47,7 +47,7 @@ def workload_line(module_json: str) -> WorkloadLine | None:
 
 
 def record_texts(module_json: str, target: str, programs: Sequence[MeasuredTrace]) -> list[str | None]:
-    """The records of measurements of one workload and one target; None for what TVM cannot replay."""
+    """The records of measurements of one workload and one target; None for those that TVM cannot replay."""
     try:
         mod, kind = _module(module_json), str(parse_target(target).kind.name)
     except WorkloadError:
@@ -59,7 +59,7 @@ def record_texts(module_json: str, target: str, programs: Sequence[MeasuredTrace
 def _record(mod: Any, kind: str, target: Any, trace: str, run_s: tuple[float, ...]) -> str | None:
     """The record as JSON, with the arguments of the scheduled program as AddToDatabase writes them.
 
-    A database with one trace that does not replay cannot be loaded at all: hence None for it.
+    A database with a single trace that does not replay cannot be loaded at all, hence None for such a trace.
     """
     if names_intrinsics(trace):
         load_intrinsics(kind)
@@ -68,7 +68,7 @@ def _record(mod: Any, kind: str, target: Any, trace: str, run_s: tuple[float, ..
         run_secs = list(run_s) or [FAILED_S]
         info = [["TENSOR", dtype, shape] for dtype, shape in arguments]
         return json.dumps([json.loads(trace), run_secs, target, info], separators=(",", ":"), allow_nan=False)
-    except (WorkloadError, ValueError):  # ValueError: a NaN, which TVM's reader refuses
+    except (WorkloadError, ValueError):  # ValueError: a NaN, which TVM's reader rejects
         return None
 
 
@@ -78,7 +78,7 @@ def _module(text: str) -> Any:
 
 
 def usable(run_s: tuple[float, ...]) -> bool:
-    """Whether TVM can rank a program by these seconds.
+    """Whether TVM can rank a program by these times.
 
     Example:
         >>> usable((1e-3,)), usable(()), usable((float("nan"),))
@@ -91,7 +91,7 @@ class ExportPool:
     """Child processes that replay programs and write them as records.
 
     Raises:
-        MeasureError: A child process does not start at all.
+        MeasureError: No child process can be started.
 
     Example:
         >>> with ExportPool(workers=1) as pool:
@@ -109,12 +109,12 @@ class ExportPool:
         self._pool.close()
 
     def workload(self, module_json: str) -> WorkloadLine | None:
-        """The line of a workload; None for one that TVM cannot read, or that brings it down."""
+        """The line of a workload; None for one that TVM cannot read, or that crashes it."""
         line = self._pool.call(workload_line, module_json)
         return None if isinstance(line, LostCall) else line
 
     def records(self, calls: Iterable[RecordsCall]) -> Iterator[Records]:
-        """Yields the records of each call, in order; at most two calls per process are under way."""
+        """Yields the records of each call, in order; at most two calls per process are in progress."""
         for parts in self._pool.map(record_texts, calls, pieces=_single_programs):
             yield [text for part in parts for text in ([None] if isinstance(part, LostCall) else part)]
 

@@ -1,4 +1,4 @@
-"""Provides ExportSelection: the measurements of one device that go into a database, streamed from their folder."""
+"""Provides ExportSelection: selects the measurements of one device for a database, streamed from their folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from costhub.dataset.load import Names, among, workload_ids
 from costhub.dataset.metaschedule.export_pool import FAILED_S
 
 _BATCH_ROWS = 2048
-# This many extra rows are ready to replace programs that do not replay.
+# This many spare rows can replace programs that do not replay.
 _SPARES = 8
 _ONE_DEVICE = (
     ". TVM takes the fastest record of a database whatever device it was measured on, so it holds one device only."
@@ -29,7 +29,7 @@ _ONE_DEVICE = (
 
 @dataclass(frozen=True)
 class ExportRow:
-    """A measurement, reduced to the columns that a database holds."""
+    """A measurement, reduced to the columns stored in a database."""
 
     record_id: str
     workload_id: str
@@ -37,7 +37,7 @@ class ExportRow:
     trace: str
     status: str
     run_s: tuple[float, ...]
-    """Seconds of every repeat; empty where the program failed."""
+    """Seconds of each repeat; empty if the program failed."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ExportSelection:
         """Chooses measurements by names and ids.
 
         Raises:
-            DataError: The folder cannot be read or has no such device, or several and none is named.
+            DataError: The folder cannot be read or has no such device, or has several and none is given.
             UnknownNameError: No workload or operator has that name.
         """
         folder = DataFolder.open(path)
@@ -82,7 +82,7 @@ class ExportSelection:
         return cls(folder, device or folder.only_device(_ONE_DEVICE), modules, where)
 
     def count(self) -> Counter[str]:
-        """How many measurements there are of each workload."""
+        """Number of measurements of each workload."""
         counts: Counter[str] = Counter()
         for batch in self._batches(["workload_id"], self.where):
             counts.update(batch["workload_id"].to_pylist())
@@ -98,11 +98,11 @@ class ExportSelection:
                 yield ExportRow(**{**row, "run_s": tuple(row["run_s"]) if row["status"] == "ok" else ()})
 
     def best(self, groups: Mapping[str, int], count: int) -> dict[int, list[str]]:
-        """The records of lowest median latency in each group of workloads, best first, plus some spares.
+        """The records with the lowest median latency in each group of workloads, best first, plus some spares.
 
         Args:
             groups: workload_id -> its group; workloads without one are left out.
-            count: How many of each group.
+            count: How many records per group.
         """
         best: dict[int, list[tuple[float, str]]] = {}
         for batch in self._batches(["record_id", "workload_id", "status", "run_s"], self.where):

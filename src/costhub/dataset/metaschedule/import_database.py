@@ -1,4 +1,4 @@
-"""Provides import_database: a MetaSchedule database, of old TVM or new, into a data folder."""
+"""Provides import_database: imports a MetaSchedule database, from old or new TVM, into a data folder."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def import_database(
 ) -> ImportReport:
     """Adds the measurements of a MetaSchedule database to a data folder.
 
-    Existing rows stay, so an interrupted import resumes where it stopped. A line that cannot be imported costs
-    only itself; the report counts and names such lines.
+    Existing rows stay, so an interrupted import resumes where it stopped. A line that cannot be imported affects
+    only itself; the report counts and lists such lines.
 
     Args:
         path: A folder with ``database_workload.json`` and ``database_tuning_record.json``, each perhaps
             gzipped, or with the same tables as ``.sqlite``, of TVM 0.10 to 0.27.
         out: The data folder; created if missing.
         device: Row of the devices table for the device that was measured: `device_id` and other known
-            columns. Without a `kind` it gets that of the first record. An existing row of the folder stays.
+            columns. Without a `kind` it gets that of the first record. An existing row in the folder is kept.
         names: One per line of ``database_workload.json``: a name, an object with ``name`` and ``networks``,
             or None.
-        contributor: Who measured it.
-        licence: SPDX name of its licence.
+        contributor: Who measured the programs.
+        licence: SPDX name of the licence.
         workers: Child processes; one per core by default.
-        progress: Shows a bar on a terminal.
+        progress: Show a progress bar on a terminal.
 
     Raises:
         DataError: `path` has no database or a damaged `ORIGIN_FILE`, or `out` is not a data folder.
-        MeasureError: A child process does not start at all.
+        MeasureError: No child process can be started.
     """
     report, begun = ImportReport(), time.monotonic()
     origins = read_origin(Path(path))
@@ -93,13 +93,13 @@ def import_database(
 
 @contextlib.contextmanager
 def database_files(folder: Path) -> Iterator[dict[str, Path]]:
-    """The two files of a database, by the names that TVM gives them; SQLite is written as JSON while the block runs.
+    """The two files of a database, by TVM's names for them; SQLite is converted to JSON while the block runs.
 
     Args:
-        folder: Holds them, each perhaps gzipped, or as ``.sqlite``.
+        folder: Folder with the files, each perhaps gzipped, or as ``.sqlite``.
 
     Raises:
-        DataError: It does not.
+        DataError: It does not contain them.
     """
     files = {name: database_file(folder, name) for name in (WORKLOADS_FILE, RECORDS_FILE)}
     missing = [name for name, file in files.items() if file is None]
@@ -126,10 +126,10 @@ def _import_records(records: Path, importer: RecordImporter, writer: Measurement
 
 
 def _device_kind(records: Path, pool: ImportPool) -> str:
-    """The kind of device that the first record is of.
+    """The kind of device in the first record.
 
     Raises:
-        DataError: No record says.
+        DataError: No record specifies it.
     """
     for line in islice(read_lines(records, most_bytes=MOST_LINE_BYTES), _BATCH):
         with contextlib.suppress(DataError):
@@ -141,7 +141,7 @@ def _device_kind(records: Path, pool: ImportPool) -> str:
 
 
 def unchanged_credit(folder: DataFolder, source: ImportSource, report: ImportReport) -> dict[str, list[str | None]]:
-    """The licence and contributor of earlier imports of this database, where others were given now."""
+    """The licence and contributor of earlier imports of this database, if different ones are given now."""
     given = {"licence": source.licence, "contributor": source.contributor}
     given = {name: value for name, value in given.items() if value is not None}
     if not given or not report.known:
@@ -153,15 +153,15 @@ def unchanged_credit(folder: DataFolder, source: ImportSource, report: ImportRep
 
 
 def prepare_folder(out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads) -> DataFolder:
-    """The data folder, with the device and the workloads in it.
+    """Prepares the data folder, with the device and the workloads in it.
 
     Args:
         out: The data folder; created if missing.
-        device: Row of the devices table; an existing row of the folder stays.
-        workloads: Those of a database or log.
+        device: Row of the devices table; an existing row in the folder is kept.
+        workloads: The workloads of a database or log.
 
     Raises:
-        DataError: The folder describes the device as one of another kind.
+        DataError: The folder describes the device as being of another kind.
     """
     folder = DataFolder.create(out)
     kinds = dict(zip(*(folder.devices()[name].to_pylist() for name in ("device_id", "kind")), strict=True))

@@ -1,4 +1,4 @@
-"""Provides ImportPool: child processes that read workloads and replay traces, where a crash costs one record."""
+"""Provides ImportPool: child processes that read workloads and replay traces, where a crash only costs one record."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class ReplayedTrace:
     """A trace that replays."""
 
     trace: str
-    """The canonical trace of the schedule it made."""
+    """The canonical trace of the resulting schedule."""
     redone: bool
-    """Whether TVM 0.27 did its post-processing again, because the recorded one does not replay."""
+    """Whether TVM 0.27 redid its post-processing because the recorded one does not replay."""
 
 
 def replay_recorded(module_json: str, trace: str, target: str) -> ReplayedTrace:
@@ -71,7 +71,7 @@ def _translated(trace: str) -> tuple[list[Any], list[Any]]:
         instructions = translate_trace(instructions)
     except (ValueError, TypeError, AttributeError) as error:
         raise WorkloadError("its trace does not consist of instructions and decisions") from error
-    # Here as well as in `replay`: cutting off the post-processing would drop such a decision unseen.
+    # Checked here as well as in `replay`: cutting off the post-processing would silently drop such a decision.
     check_decisions(instructions, decisions)
     return instructions, decisions
 
@@ -87,7 +87,7 @@ def _load_intrinsics(target: str) -> None:
 
 @functools.lru_cache(maxsize=4)
 def _tune_context(module_json: str, target: str) -> Any:
-    """What TVM tunes the workload with: it has the post-processing of the target's kind."""
+    """The tuning context of the workload, with the post-processing for the target's kind."""
     from tvm.s_tir import meta_schedule as ms
 
     _load_intrinsics(target)
@@ -109,17 +109,17 @@ def _postprocess(module_json: str, schedule: Any, target: str) -> None:
 
 @dataclass(frozen=True)
 class LoadedWorkload:
-    """A workload that could be read."""
+    """A readable workload."""
 
     row: dict[str, Any]
-    """Its row of the workloads table, with an empty name."""
+    """Its row in the workloads table, with an empty name."""
     tvm_version: str | None
     """The version of TVM that wrote it."""
 
 
 @dataclass(frozen=True)
 class ReplayedTraces:
-    """What became of recorded traces of one workload and one target."""
+    """The results for recorded traces of one workload and one target."""
 
     target: str
     """The target, as TVM 0.27 accepts it."""
@@ -129,7 +129,7 @@ class ReplayedTraces:
 
 
 def load_workload(line: bytes) -> LoadedWorkload | str:
-    """A line of the database's workloads; a string says why it cannot be read."""
+    """Reads a line of the database's workloads; a string says why it cannot be read."""
     return result_or_reason(_load, line)
 
 
@@ -154,11 +154,11 @@ def _load(line: bytes) -> LoadedWorkload | str:
 
 
 def result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | str:
-    """The result of work on a stranger's text, in a child process, or a string with the reason there is none."""
+    """The result of work on untrusted text, in a child process, or a string saying why there is none."""
     try:
         return work(given)
     except Exception as error:
-        # TVM, and our own code on a stranger's text, may raise anything; the child lives on.
+        # TVM, and our own code on untrusted text, may raise anything; the child stays alive.
         return _reason(error)
 
 
@@ -167,12 +167,12 @@ def _reason(error: Exception) -> str:
 
 
 class ImportPool:
-    """Child processes, in which a crash or a hang costs the one record that causes it.
+    """Child processes, in which a crash or hang only costs the record that causes it.
 
     Args:
         workers: Children; one per core by default.
         load: Reads a workload, in a child.
-        replay: Replays what records hold of their programs, in a child.
+        replay: Replays the programs stored in records, in a child.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class ImportPool:
         return _reason_lost(reply) if isinstance(reply, LostCall) else reply
 
     def peak_bytes(self) -> int:
-        """The most memory that this process, or a child that runs, has had so far; 0 where the system does not say."""
+        """Peak memory so far of this process or of a running child; 0 if the system does not report it."""
         return max(_peak_bytes(pid) for pid in (os.getpid(), *self._pool.pids))
 
     def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
@@ -206,7 +206,7 @@ class ImportPool:
             yield _reason_lost(reply) if isinstance(reply, LostCall) else reply
 
     def replay(self, calls: Iterable[ReplayCall]) -> Iterator[ReplayedTraces | str]:
-        """Replays traces, in order; a string says why none of a call can be replayed."""
+        """Replays traces, in order; a string says why none of a call's traces can be replayed."""
         for replies in self._pool.map(self._replay, calls, pieces=_single_traces):
             yield _joined_replies([_reason_lost(reply) if isinstance(reply, LostCall) else reply for reply in replies])
 

@@ -1,4 +1,4 @@
-"""Provides RecordImporter: lines of a database's tuning records as rows of the measurements table."""
+"""Provides RecordImporter: turns lines of a database's tuning records into rows of the measurements table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from costhub.errors import DataError
 from costhub.versions import costhub_version
 
 PROPOSED_BY = "imported"
-"""What `proposed_by` holds in every imported row: databases do not record which search proposed a program."""
+"""The value of `proposed_by` in every imported row: databases do not record which search proposed a program."""
 
 OutcomeKey = int
 _CHUNK_RECORDS = 64
@@ -27,7 +27,7 @@ _SAME_SECOND = "its program was measured before in the same second, and one id s
 
 @dataclass(frozen=True)
 class ImportSource:
-    """What all rows of one import share."""
+    """Values that all rows of one import share."""
 
     device: Mapping[str, Any]
     workloads: ImportedWorkloads
@@ -37,11 +37,11 @@ class ImportSource:
     """Names the database or log in every row."""
     proposed_by: str = PROPOSED_BY
     transplanted_from: str | None = None
-    """The compiler whose code was measured, where TVM only replays its schedule."""
+    """The compiler whose code was measured, if TVM only replays its schedule."""
 
 
 class TracePool(Protocol):
-    """Child processes that turn what records hold of their programs into traces of TVM 0.27."""
+    """Child processes that turn the programs stored in records into traces of TVM 0.27."""
 
     def replay(self, calls: Iterable[ReplayCall]) -> Iterator[ReplayedTraces | str]:
         """One answer per call, in order."""
@@ -50,7 +50,7 @@ class TracePool(Protocol):
 
 @dataclass(frozen=True)
 class _PendingRecord:
-    """A record that is to be replayed."""
+    """A record to be replayed."""
 
     line: int
     record_id: str
@@ -62,12 +62,12 @@ class RecordImporter:
     """Turns lines into rows, every record once.
 
     Args:
-        source: What the rows share.
-        pool: Where traces are replayed.
-        report: Where lines that give no row are counted.
+        source: Values that the rows share.
+        pool: The pool that replays traces.
+        report: Counts lines that give no row.
         known: Keys (`record_key`) of records that need no row.
-        held: How often each outcome (`outcome_key`) is in the folder. Records that say when they were measured have the
-            id of their program, which is known only after it was replayed; by its outcome a record is found before.
+        held: How often each outcome (`outcome_key`) is in the folder. Records that say when they were measured get the
+            id of their program, which is known only after replaying; the outcome identifies a record before that.
         parse: Reads a line.
     """
 
@@ -135,7 +135,7 @@ class RecordImporter:
         return self._held[key] >= 0
 
     def _row(self, pending: _PendingRecord, reply: ReplayedTraces, number: int) -> dict[str, Any] | str:
-        """A row, with null for what MetaSchedule does not keep; or the reason there is no row."""
+        """A row, with null for columns that MetaSchedule does not record; or the reason why there is none."""
         source, replayed, workload_id = self._source, reply.programs[number], pending.workload.workload_id
         if reply.device_kind != source.device["kind"]:
             return f"its target is for the device kind {reply.device_kind}, not {source.device['kind']}"
@@ -167,7 +167,7 @@ class RecordImporter:
 
 
 def find_workload(record: Record, workloads: ImportedWorkloads) -> ImportedWorkload:
-    """The workload of a record.
+    """Finds the workload of a record.
 
     Raises:
         DataError: It is missing, or has other arguments than the record.
@@ -183,7 +183,7 @@ def find_workload(record: Record, workloads: ImportedWorkloads) -> ImportedWorkl
 
 
 def outcome_key(workload_id: str, status: str, run_s: Sequence[float], measured_at: datetime) -> OutcomeKey:
-    """What a measurement and a record of it share, whatever the program."""
+    """The key that a measurement and its record share, whatever the program."""
     return hash((workload_id, status, *run_s, measured_at))
 
 

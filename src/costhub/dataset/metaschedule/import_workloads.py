@@ -1,4 +1,4 @@
-"""Provides load_workloads: the workloads of a database by their number, with their names."""
+"""Provides load_workloads: loads the workloads of a database by number, with their names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNKNOWN: Mapping[str, str | None] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class WorkloadNaming:
-    """What a user says about the workload on one line of a database."""
+    """User-supplied name and networks for the workload on one line of a database."""
 
     name: str | None = None
     """None to generate a name."""
@@ -58,7 +58,7 @@ def parse_names(names: Sequence[GivenName] | None, workloads: int) -> list[Workl
     """Reads the names of a database's workloads, one per line.
 
     Raises:
-        DataError: Their number is not that of the workloads in the database, or one cannot be read.
+        DataError: Their number differs from that of the workloads in the database, or one cannot be read.
     """
     if names is None:
         return [WorkloadNaming()] * workloads
@@ -71,7 +71,7 @@ def parse_names(names: Sequence[GivenName] | None, workloads: int) -> list[Workl
 
 
 def default_name(row: Mapping[str, Any]) -> str:
-    """A name made of a workload's operator and the shapes of its arguments.
+    """A name made from a workload's operator and the shapes of its arguments.
 
     Example:
         >>> default_name({"operator": "matmul", "shapes": "[[8, 4], [4, 2], [8, 2]]"})
@@ -108,7 +108,7 @@ class ImportedWorkload:
     """A workload of the database that TVM 0.27 supports."""
 
     row: dict[str, Any]
-    """Its row of the workloads table; the name is empty if the user gave none."""
+    """Its row in the workloads table; the name is empty if the user gave none."""
     tvm_version: str | None
     """The version of TVM that wrote it, if known."""
     is_named: bool = False
@@ -139,7 +139,7 @@ class ImportedWorkloads:
     found: dict[int, ImportedWorkload] = field(default_factory=dict)
     """By their number in the database, from 0."""
     lost: dict[int, str] = field(default_factory=dict)
-    """Why each other one could not be read, by its number."""
+    """Why each of the others could not be read, by number."""
     digest: str = ""
     """64 hex digits that name the database."""
 
@@ -157,7 +157,7 @@ def load_workloads(
     Args:
         path: The file of workloads.
         pool: Reads them.
-        report: Gets the lines that are refused.
+        report: Collects the rejected lines.
         names: As for `import_database`.
         origins: Id of a workload -> the TVM that wrote it before it was rewritten (`read_origin`).
 
@@ -195,11 +195,11 @@ def _workload_lines(path: Path, report: ImportReport) -> Iterator[Line]:
 
 
 def name_workloads(workloads: ImportedWorkloads, there: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that a folder lacks, each workload once and with a unique name.
+    """Returns the rows missing from a folder, each workload once and with a unique name.
 
     Args:
-        workloads: Those of a database.
-        there: Rows that the folder has; one of them is replaced only if the user names its workload.
+        workloads: The workloads of a database.
+        there: Existing rows of the folder; one is replaced only if the user names its workload.
     """
     names = {row["workload_id"]: row["name"] for row in there}
     rows: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Provides the lines of a database: read one at a time, parsed as records, and counted in an ImportReport."""
+"""Provides the lines of a database: read one at a time, parsed as records, and tallied in an ImportReport."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
 BLANK = "the line is blank"
 MOST_FILE_BYTES = 64 << 30
-"""All of TenSet's records have less; a sparse file of a stranger may claim any size."""
+"""TenSet's records all stay below; an untrusted sparse file may claim any size."""
 _SKIP_BYTES = 1 << 20
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
 FAILED_S = 1e9
 """MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
 UNMEASURED_S = 2e9
-"""What `costhub compile` stores for a program that nobody has measured. TVM takes such a record where a workload has
-no other, and any measured one before it; costhub reads it as no measurement."""
+"""Seconds that `costhub compile` stores for an unmeasured program. TVM uses such a record if a workload has
+no other, and prefers any measured one; costhub does not count it as a measurement."""
 NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
 Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 MOST_REFUSALS = 1000
@@ -44,7 +44,7 @@ class Line:
     """One line of a file, or the reason it cannot be used."""
 
     number: int
-    """1 for the first."""
+    """Line number, 1 for the first."""
     text: bytes
     why: str = ""
     """Why it cannot be used; empty for a good line."""
@@ -53,16 +53,16 @@ class Line:
 
 
 def database_file(folder: Path, name: str) -> Path | None:
-    """The path of `name` in `folder`, or of its gzipped form; None if neither exists."""
+    """The path of `name` in `folder`, or its gzipped form; None if neither exists."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
 def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
-    """Yields the lines; one that is too long is named and skipped, not read.
+    """Yields the lines; one that is too long is reported and skipped, not read.
 
     Args:
         path: A text file, compressed if its name ends in ``.gz`` or ``.xz``.
-        most_bytes: The longest line to take.
+        most_bytes: Maximum length of a line.
 
     Raises:
         DataError: The file cannot be opened, or is larger than any database.
@@ -89,7 +89,7 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
 
 
 class _XzReader(io.RawIOBase):
-    """Decompresses xz with bounded memory: `lzma.open` grants a file whatever window it asks for, up to 4 GiB."""
+    """Decompresses xz with bounded memory: `lzma.open` grants a file any window it asks for, up to 4 GiB."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw, self._left, self._decoder = raw, b"", _xz_decoder()
@@ -146,17 +146,17 @@ class Record:
     trace: str
     """Instructions and decisions as JSON, in the form of the TVM that wrote them."""
     run_s: tuple[float, ...]
-    """Seconds of every repeat; empty where the program failed."""
+    """Seconds of every repeat; empty if the program failed."""
     target: str
     """The target as JSON, in the form of the TVM that wrote it."""
     arguments: Arguments | None
     """(dtype, shape) of each argument; None if the record lacks them."""
     status: str = "ok"
-    """What became of the program."""
+    """Outcome of the program."""
     error: str | None = None
     """Why it failed."""
     measured_at: datetime | None = None
-    """When it was measured, where the record says so."""
+    """Time of measurement, if the record gives it."""
 
     def record_id(self, device_id: str, workload_id: str) -> str:
         """64 hex digits: the same record of the same device always gets the same id.
@@ -207,7 +207,7 @@ def _dump_json(value: Any) -> str:
 
 
 def _run_s(run_secs: Any) -> tuple[float, ...]:
-    """The times; empty for a program that failed."""
+    """The times; empty for a failed program."""
     if run_secs is None:
         return ()
     if not isinstance(run_secs, list) or not all(type(s) in (int, float) for s in run_secs):
@@ -234,44 +234,44 @@ class RefusedLine:
 
     file: str
     line: int
-    """1 for the first."""
+    """Line number, 1 for the first."""
     why: str
 
 
 @dataclass
 class ImportReport:
-    """Counts of an import, and the lines that it refused."""
+    """Counts of an import, and the lines that it rejected."""
 
     workloads: int = 0
     """Workloads that could be read, each distinct one once."""
     ok: int = 0
-    """Measurements added that ran."""
+    """Added measurements that ran."""
     failed: int = 0
-    """Measurements added of programs that failed on the device."""
+    """Added measurements of programs that failed on the device."""
     known: int = 0
-    """Records that the folder had already from an earlier or interrupted import."""
+    """Records already in the folder from an earlier or interrupted import."""
     unchanged: dict[str, list[str | None]] = field(default_factory=dict)
-    """`licence` or `contributor`, where one was given and known records have another -> what they have."""
+    """`licence` or `contributor`, where one was given but known records have another -> their values."""
     duplicates: int = 0
-    """Records that the database holds a second time."""
+    """Duplicate records in the database."""
     refused: int = 0
     """Lines that could not be imported."""
     redone: int = 0
-    """Added measurements whose post-processing was redone, because the recorded one does not replay."""
+    """Added measurements whose post-processing was redone, because the recorded one did not replay."""
     contradictions: int = 0
     """Records whose time differs by more than twofold from an earlier one of the same program."""
     seconds: float = field(default=0.0, compare=False)
     """How long the import took."""
     peak_bytes: int = field(default=0, compare=False)
-    """The most memory that one process had, this one or a child; 0 where the system does not count it."""
+    """Peak memory of a single process, this one or a child; 0 if the system does not report it."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """How many lines were refused for which reason."""
+    """Number of rejected lines for each reason."""
     refusals: list[RefusedLine] = field(default_factory=list)
-    """The refused lines; the first 1,000 of them."""
+    """The first 1,000 rejected lines."""
 
     @property
     def kept(self) -> int:
-        """Records that the folder has now."""
+        """Records that the folder now holds."""
         return self.ok + self.failed + self.known
 
     @property
@@ -280,7 +280,7 @@ class ImportReport:
         return self.kept + self.duplicates + self.refused
 
     def refuse(self, file: str, line: int, why: str) -> None:
-        """Counts a line that is not imported, and keeps its number and the reason."""
+        """Counts a line that is not imported, and records its number and the reason."""
         self.refused += 1
         reason = why if why in self.reasons or len(self.reasons) < MOST_REFUSALS else "other reasons"
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
@@ -288,7 +288,7 @@ class ImportReport:
             self.refusals.append(RefusedLine(file, line, why))
 
     def sentences(self) -> list[str]:
-        """The report for people.
+        """The report as readable sentences.
 
         Example:
             >>> ImportReport(workloads=2, ok=9, failed=1).sentences()

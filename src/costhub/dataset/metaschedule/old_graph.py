@@ -1,4 +1,4 @@
-"""Provides OldGraph: the objects in JSON that TVM 0.10 to 0.24 wrote, in one form for its two layouts."""
+"""Provides OldGraph: the objects in JSON written by TVM 0.10 to 0.24, in one form for both layouts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _CONTAINERS = ("Array", "Map", "List")
-# Objects that are written as text, and what that text is.
+# Objects that are written as text, and the meaning of that text.
 _TEXTS: dict[str, Callable[[str], Any]] = {
     "String": str,
     "Op": str,
@@ -22,19 +22,19 @@ class OldNode:
     """One object."""
 
     type_name: str
-    """Such as ``tir.Add``; empty for null."""
+    """Type key, such as ``tir.Add``; empty for null."""
     fields: dict[str, Any] = field(default_factory=dict)
     """Fields of an object, as written."""
     items: tuple[int, ...] = ()
     """Nodes of an array, or keys and values of a map in turn."""
     keys: tuple[str, ...] = ()
-    """Keys of a map that are written out; `items` are its values then."""
+    """Keys of a map if written out; then `items` are its values."""
     value: Any = None
     """A number, bool, or text; the name of an operator."""
 
     @property
     def kind(self) -> str:
-        """The type without its namespace, which changed from version to version."""
+        """The type without its namespace, which changed between versions."""
         return self.type_name.rpartition(".")[2]
 
     def number(self, name: str) -> int:
@@ -47,7 +47,7 @@ class OldNode:
 
 
 class OldGraph:
-    """The objects of one JSON text; `root` is the number of the outermost."""
+    """The objects of one JSON text; `root` is the number of the outermost one."""
 
     def __init__(self, graph: Any) -> None:
         """Takes parsed JSON; raises KeyError, TypeError or ValueError if it is not such a graph."""
@@ -72,7 +72,7 @@ class OldGraph:
         return str(child.value) if child is not None else ""
 
     def pairs(self, node: OldNode) -> Iterator[tuple[Any, int]]:
-        """Key and node of every entry of a map; a key that is text comes as text, any other as its number."""
+        """Key and node of every entry of a map; a text key is returned as text, any other as its number."""
         if node.keys:
             yield from zip(node.keys, node.items, strict=True)
             return

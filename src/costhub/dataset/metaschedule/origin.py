@@ -1,4 +1,4 @@
-"""Provides read_origin: which TVM measured the records of a database that was rewritten in the form of TVM 0.27."""
+"""Provides read_origin: which TVM measured the records of a database rewritten in the form of TVM 0.27."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ ORIGIN_FILE = "costhub_origin.json"
 """Beside the two files of a clean copy. TVM does not read it."""
 FORMAT, VERSION = "costhub-database-origin", 1
 MOST_BYTES = 16 << 20
-"""Of 150,000 workloads."""
+"""Enough for 150,000 workloads."""
 _ID = re.compile(r"[0-9a-f]{64}")
 _TVM_VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,40}")
 
 
 def origin_text(tvm_versions: Mapping[str, str | None]) -> str:
-    """What a clean copy says of its workloads that TVM 0.27 did not write; `read_origin` reads it.
+    """Text about the workloads of a clean copy that TVM 0.27 did not write; `read_origin` reads it.
 
     Args:
-        tvm_versions: Id of a workload -> the TVM that wrote it; None where that is not known.
+        tvm_versions: Workload id -> the TVM that wrote it; None if unknown.
 
     Example:
         >>> origin_text({"0" * 64: "0.16.dev0"})[:47]
@@ -35,19 +35,19 @@ def origin_text(tvm_versions: Mapping[str, str | None]) -> str:
 
 
 def read_origin(folder: Path) -> dict[str, str | None]:
-    """The TVM that wrote workloads of a database before they were rewritten.
+    """Reads which TVM wrote workloads of a database before they were rewritten.
 
-    It comes from strangers: nothing but ids and versions is taken from it, and ids that the database lacks are of
+    The file is untrusted: only ids and versions are taken from it, and ids that the database lacks have
     no effect.
 
     Args:
-        folder: The database's.
+        folder: The folder of the database.
 
     Returns:
-        Id of a workload -> version, None where it was not known; empty without the file.
+        Workload id -> version, None if unknown; empty if there is no file.
 
     Raises:
-        DataError: The file is damaged, too large or no regular file, or a newer costhub wrote it.
+        DataError: The file is damaged, too large or not a regular file, or a newer costhub wrote it.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Provides rebuild: a module that older TVM wrote, rebuilt through the Python API of TVM 0.27."""
+"""Provides rebuild: rebuilds a module written by older TVM through the Python API of TVM 0.27."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costhub.errors import WorkloadError, last_line
 
 Make = Callable[["Rebuilder", "OldNode"], Any]
 _BINARY = "Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or".split()
-# Calls of these are node types today.
+# Calls of these are now node types.
 _NODES_OF_CALLS = {
     "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr",
@@ -24,24 +24,24 @@ _DEFAULT_BUFFER = 1
 
 
 def rebuild(graph: Any) -> Any:
-    """Makes the ``tvm.IRModule`` of a graph that TVM 0.10 to 0.24 wrote.
+    """Makes the ``tvm.IRModule`` from a graph written by TVM 0.10 to 0.24.
 
-    What does not describe the computation is dropped: spans, source maps and types of functions.
+    Anything that does not describe the computation is dropped: spans, source maps and types of functions.
 
     Args:
         graph: The graph, parsed from JSON.
 
     Raises:
-        WorkloadError: The graph is damaged, or has something that TVM 0.27 does not support.
+        WorkloadError: The graph is damaged, or contains something that TVM 0.27 does not support.
     """
     return _rebuilt(graph, Rebuilder.module)
 
 
 def rebuild_object(graph: Any) -> Any:
-    """Makes an object other than a module, such as an index map, of such a graph.
+    """Makes an object other than a module, such as an index map, from such a graph.
 
     Raises:
-        WorkloadError: The graph is damaged, or has something that TVM 0.27 does not support.
+        WorkloadError: The graph is damaged, or contains something that TVM 0.27 does not support.
     """
     return _rebuilt(graph, lambda to: to.make(to.graph.root))
 
@@ -52,7 +52,7 @@ def _rebuilt(graph: Any, make: Callable[[Rebuilder], Any]) -> Any:
     except WorkloadError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        # TVM's own errors, and that of a graph that contains itself, arrive as these too.
+        # TVM's own errors, and that of a graph that contains itself, also arrive as these.
         raise WorkloadError(f"its module cannot be rebuilt ({last_line(error)})") from error
 
 
@@ -72,7 +72,7 @@ class Rebuilder:
         return frozenset(map(str, self.tvm.ir.Op.list_op_names()))
 
     def module(self) -> Any:
-        """The module at the root of the graph, with its one function."""
+        """The module at the root of the graph, with its single function."""
         root = self.graph[self.graph.root]
         functions = self.graph.child(root, "functions") if root.kind == "IRModule" else None
         nodes = [self.graph[number] for _, number in self.graph.pairs(functions)] if functions else []
@@ -94,7 +94,7 @@ class Rebuilder:
         return function.with_attr({"global_symbol": "main", "s_tir": True})
 
     def make(self, number: int) -> Any:
-        """The object of a node."""
+        """Makes the object of a node."""
         if number not in self._made:
             node = self.graph[number]
             make = _MAKERS.get(node.kind)
@@ -122,7 +122,7 @@ class Rebuilder:
         return {str(key): self._plain(number) for key, number in self.graph.pairs(entries)} if entries else {}
 
     def _plain(self, number: int) -> Any:
-        """Numbers unboxed, as TVM 0.27 has them in attributes; other values as objects."""
+        """Numbers unboxed, as in attributes of TVM 0.27; other values as objects."""
         node = self.graph[number]
         if node.kind == "Array":
             return [self._plain(item) for item in node.items]
@@ -138,7 +138,7 @@ class Rebuilder:
         return node.value
 
     def refuse_if_set(self, node: OldNode, name: str) -> None:
-        """Refuses a node that sets a field TVM 0.27 does not have.
+        """Rejects a node that sets a field unknown to TVM 0.27.
 
         Raises:
             WorkloadError: The field is set.
@@ -187,7 +187,7 @@ def _variable(to: Rebuilder, node: OldNode) -> Any:
     dtype = node.text("dtype")
     if dtype == "handle":
         raise WorkloadError("it uses a pointer as a value, which TVM 0.27 does not allow")
-    # TVM 0.27 cannot express SizeVar's promise that it is not negative.
+    # TVM 0.27 cannot express SizeVar's guarantee that it is not negative.
     return to.tvm.ir.Var(to.graph.string(node, "name"), dtype)
 
 
@@ -240,7 +240,7 @@ def _buffer(to: Rebuilder, node: OldNode) -> Any:
         scope=(to.graph.string(pointer, "storage_scope") if pointer else "") or "global",
         data_alignment=node.number("data_alignment"),
         offset_factor=node.number("offset_factor"),
-        # The default layout would make a module that is not structurally equal to one that TVM builds.
+        # The default layout would result in a module not structurally equal to one that TVM builds.
         layout=None,
     )
 
@@ -345,4 +345,4 @@ _MAKERS: dict[str, Make] = {
     "Evaluate": _evaluate,
     "IndexMap": _index_map,
 }
-"""How each kind of expression, statement and part of a statement is made."""
+"""How to make each kind of expression, statement and part of a statement."""

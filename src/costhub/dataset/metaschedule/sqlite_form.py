@@ -1,4 +1,4 @@
-"""Provides sqlite_as_json: a MetaSchedule database that lies in two SQLite files, as the JSON files that TVM writes."""
+"""Provides sqlite_as_json: converts a MetaSchedule database in two SQLite files to the JSON files that TVM writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 
 SQLITE_FILES = {WORKLOADS_FILE: "database_workload.sqlite", RECORDS_FILE: "database_tuning_record.sqlite"}
-"""JSON file -> the SQLite file in its place, as mshr-h/metaschedule_sqlitedatabase names them."""
+"""JSON file -> the SQLite file that replaces it, as mshr-h/metaschedule_sqlitedatabase names them."""
 
 _TABLES = {WORKLOADS_FILE: "workload", RECORDS_FILE: "tuning_record"}
 _SELECTS = {
@@ -28,12 +28,12 @@ _SELECTS = {
 _MOST_VALUE_BYTES = 64 << 20
 _LIMITS = Limits(further_bytes=2 << 30, cpu_s=1800, file_bytes=64 << 30)
 _TIMEOUT_S = 1800.0
-# What no table of plain values needs; a stranger's file may ask SQLite for it.
+# Features that a table of plain values never needs, but that an untrusted file may use.
 _SAFETY = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
 
 
 def sqlite_files(folder: Path) -> dict[str, Path] | None:
-    """The two SQLite files of a database, by the names of the JSON files in whose place they are; None if one lacks."""
+    """The two SQLite files of a database, by the names of the JSON files that they replace; None if one is missing."""
     files = {name: folder / file for name, file in SQLITE_FILES.items()}
     return files if all(file.is_file() for file in files.values()) else None
 
@@ -43,13 +43,13 @@ def sqlite_as_json(files: dict[str, Path]) -> Iterator[dict[str, Path]]:
     """Writes both tables as JSON, in a temporary folder; SQLite reads them in a child process.
 
     Args:
-        files: From `sqlite_files`.
+        files: The result of `sqlite_files`.
 
     Yields:
-        The JSON files, by their names.
+        The JSON files, by name.
 
     Raises:
-        DataError: A file is no such table.
+        DataError: A file is not such a table.
     """
     with (
         tempfile.TemporaryDirectory(prefix="costhub-sqlite-") as place,
@@ -67,18 +67,18 @@ def sqlite_as_json(files: dict[str, Path]) -> Iterator[dict[str, Path]]:
 def write_json_lines(name: str, source: str, target: str) -> None:
     """Writes a table of a SQLite file as lines of JSON, in the order of its rows; call it in a child process.
 
-    A value that is not what TVM writes gives a line that the importer refuses, so that numbers of lines stay.
+    A value that TVM would not write becomes a line that the importer rejects, so that line numbers are kept.
 
     Args:
-        name: The JSON file in whose place `source` is.
+        name: The JSON file that `source` replaces.
         source: The SQLite file.
         target: The file to write.
 
     Raises:
-        DataError: `source` is no SQLite file, or lacks the table.
+        DataError: `source` is not a SQLite file, or lacks the table.
     """
     table = _TABLES[name]
-    # Immutable: neither a lock nor a journal beside it is looked at, and nothing is written.
+    # Immutable: locks and journals beside it are ignored, and nothing is written.
     address = f"{Path(source).resolve().as_uri()}?mode=ro&immutable=1"
     try:
         with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
@@ -87,7 +87,7 @@ def write_json_lines(name: str, source: str, target: str) -> None:
             for setting in _SAFETY:
                 database.execute(f"PRAGMA {setting}")
             kinds = database.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
-            # A view or a virtual table is a program of whoever wrote the file.
+            # A view or virtual table is code by whoever wrote the file.
             if len(kinds) != 1 or kinds[0][0] != "table" or "virtual" in str(kinds[0][1]).lower():
                 raise DataError(f"{source} has no table {table!r}, which a MetaSchedule database in SQLite has.")
             rows = database.execute(_SELECTS[name])

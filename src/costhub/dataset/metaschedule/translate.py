@@ -1,4 +1,4 @@
-"""Provides the translation of what older TVM wrote into what TVM 0.27 reads: workloads, traces and targets."""
+"""Provides translation of workloads, traces and targets written by older TVM to the form that TVM 0.27 reads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _translate_instruction(kind: str, inputs: list[Any], attributes: list[Any], 
 
 
 def _translate_values(values: list[Any]) -> list[Any]:
-    """Index maps and similar objects, which traces hold as JSON inside JSON, in the form of TVM 0.27."""
+    """Index maps and similar objects, which traces store as JSON inside JSON, in the form of TVM 0.27."""
     return [_translate_object(value) if isinstance(value, str) and value.startswith("{") else value for value in values]
 
 
@@ -72,7 +72,7 @@ def _translate_object(text: str) -> str:
 def translate_target(target: str) -> tuple[str, str]:
     """Translates a target, and names the kind of device it is for.
 
-    What the record says stays: TVM's canonical form would add the importer's machine to it.
+    The record's own attributes are kept: TVM's canonical form would add the importer's machine to them.
     Options that TVM no longer has are dropped.
 
     Args:
@@ -98,7 +98,7 @@ def translate_target(target: str) -> tuple[str, str]:
 
 
 def _accepted_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options without those that TVM refuses."""
+    """The options without those that TVM rejects."""
     tag = options.get("tag")
     if "kind" not in options and isinstance(tag, str):
         return dict(json.loads(str(parse_target(json.dumps({"tag": tag})))))

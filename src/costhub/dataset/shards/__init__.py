@@ -1,1 +1,1 @@
-"""Parquet shards, sealed, and the journal before them: how measurements are kept and never lost."""
+"""Sealed Parquet shards and the journal in front of them, which keep measurements from being lost."""

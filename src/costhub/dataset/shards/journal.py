@@ -15,7 +15,7 @@ from costhub.files import read_regular
 
 JOURNAL = "journal.jsonl"
 MOST_JOURNAL_BYTES = 256 << 20
-"""A writer makes a shard of 2,000 rows, some 10 MB in a journal."""
+"""A writer makes a shard of 2,000 rows, about 10 MB in a journal."""
 _TIMESTAMPS = tuple(c.name for c in columns_of("measurements") if c.type == TIMESTAMP)
 
 JournalRow = dict[str, Any]
@@ -40,13 +40,13 @@ def read_journal(path: Path, *, follow: bool = True) -> tuple[list[JournalRow], 
 
     Args:
         path: The journal; a missing one has no rows.
-        follow: Whether it may be a link, as all files in the cache of huggingface_hub are.
+        follow: Whether it may be a link, like all files in the cache of huggingface_hub.
 
     Returns:
         The rows, and the number of bytes they take in the file.
 
     Raises:
-        DataError: A line in the middle is not a row, or it is not a regular file or is too large; it stays unchanged.
+        DataError: A line in the middle is not a row, or it is too large or not a regular file; it stays unchanged.
     """
     try:
         content = read_regular(path, limit=MOST_JOURNAL_BYTES, follow=follow, error=DataError)
@@ -95,15 +95,15 @@ def _bad_line(path: Path, number: int, error: Exception) -> DataError:
 
 
 class Journal:
-    """An open journal to append rows to; the caller must hold the folder's lock."""
+    """A journal opened for appending rows; the caller must hold the folder's lock."""
 
     def __init__(self, path: Path) -> None:
-        """Opens or creates the journal, and cuts off a torn last line.
+        """Opens or creates the journal, and truncates a torn last line.
 
         Raises:
             DataError: A line in the middle is not a row.
         """
-        # Never through a link: rows would be appended to whatever it leads to.
+        # Never through a link: rows would be appended to whatever it points to.
         self.rows, size = read_journal(path, follow=False)
         self._path = path
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
@@ -118,7 +118,7 @@ class Journal:
         """
         line = encode_row(row)
         size = os.fstat(self._descriptor).st_size
-        # Before the write, so that ^C right after it cannot leave a row that is in the file only.
+        # Before the write, so that ^C right after it cannot leave a row that is only in the file.
         self.rows.append(dict(row))
         try:
             written = os.write(self._descriptor, line)
@@ -138,7 +138,7 @@ class Journal:
         self.rows = []
 
     def remove(self) -> None:
-        """Removes the file once it is empty: other readers of Parquet take every file of a folder for a shard."""
+        """Removes the file once it is empty: other Parquet readers take every file in a folder for a shard."""
         if not self.rows:
             self._path.unlink(missing_ok=True)
 

@@ -1,9 +1,9 @@
-"""Provides Layout: what a shard of a schema version holds of the rows of a table, and how the rows come back.
+"""Provides Layout: how a shard of a schema version stores the rows of a table, and how to restore them.
 
-Since version 3 a shard of measurements holds no more than what nobody can compute. Ids are shortened where they
-follow from the row, as git shortens hashes: the first digits tell rows apart, and a row that was changed no longer has
+Since version 3 a shard of measurements holds only what cannot be computed. Ids are shortened if they
+follow from the row, as git shortens hashes: the first digits tell rows apart, and a modified row no longer matches
 them. A trace is three texts: its instructions and those of post-processing, which many programs share, and its
-decisions. Other programs read the columns of `schema.stored_columns_of`; costhub gives back those of the schema.
+decisions. Other programs read the columns of `schema.stored_columns_of`; costhub restores those of the schema.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from costhub.dataset.schema import (
 from costhub.errors import DataError
 
 RECORD_KEY = "record_key"
-"""A column that can be read beside those of measurements: it tells records apart as their ids do, but faster."""
+"""A column readable in addition to those of measurements: it tells records apart as their ids do, but faster."""
 
 PROGRAM_KEY = "program_key"
-"""Tells programs apart as their ids do, and takes no trace to compute."""
+"""Tells programs apart as their ids do, without needing a trace to compute."""
 
 _KEYS = {key: pa.field(key, pa.string(), nullable=False) for key in (RECORD_KEY, PROGRAM_KEY)}
 _OWN = "="
-"""Stands before an id that looks like a shortened one and is none."""
+"""Prefix of an id that looks like a shortened one but is not."""
 UNKNOWN = "\N{HORIZONTAL ELLIPSIS}"
-"""Stands after the digits of a shortened id that does not follow from its row."""
+"""Suffix of a shortened id that does not follow from its row."""
 _FULL_ID = re.compile("[0-9a-f]{64}")
 _SHORT_PROGRAM = re.compile(f"[0-9a-f]{{{PROGRAM_DIGITS}}}")
 _SHORT_RECORD = re.compile(f"[0-9a-f]{{{RECORD_DIGITS}}}")
@@ -74,14 +74,14 @@ def empty_table(table: str, columns: Sequence[str] | None = None) -> pa.Table:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a shard holds of the rows of a table."""
+    """The stored form of a table's rows in a shard."""
 
     table: str
     version: int = SCHEMA_VERSION
 
     @property
     def is_compact(self) -> bool:
-        """Whether columns are computed from those of the shard."""
+        """Whether some columns are computed from those of the shard."""
         return self.table == "measurements" and self.version >= COMPACT_SINCE
 
     @property
@@ -100,7 +100,7 @@ class Layout:
         """Yields rows of a shard.
 
         Args:
-            batches: Called with the columns and the condition that the shard itself is to be read with.
+            batches: Called with the columns and the condition with which to read the shard itself.
             columns: Columns of the rows; all by default.
             where: Condition on the rows.
 
@@ -110,7 +110,7 @@ class Layout:
         """
         empty = empty_table(self.table, columns)
         named = empty.schema.names
-        # Every word of a condition may be a column: one that is not costs time, never rows.
+        # Every word of a condition may be a column: a false match costs time, never rows.
         words = set(re.findall(r"\w+", str(where))) if where is not None else set()
         computed = self.is_compact and not words.isdisjoint({*STORED, "FieldPath"})
         asked = [c.name for c in columns_of(self.table) if c.name in words and c.name not in named] if computed else []
@@ -127,15 +127,15 @@ class Layout:
             yield from table.combine_chunks().to_batches() if table.num_rows else ()
 
     def needs(self, columns: Sequence[str]) -> list[str]:
-        """The columns of a shard that these columns are computed from."""
+        """The columns of a shard from which these columns are computed."""
         needed = _NEEDS if self.is_compact else {key: _NEEDS[key] for key in _KEYS}
         return list(dict.fromkeys(held for column in columns for held in needed.get(column, (column,))))
 
     def rows(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        """The rows that a batch of a shard stands for.
+        """Restores the rows that a batch of a shard represents.
 
         Args:
-            batch: With the columns that `columns` need, in any order.
+            batch: A batch with the columns that `columns` need, in any order.
             columns: Columns of the rows.
 
         Raises:
@@ -143,19 +143,19 @@ class Layout:
         """
         schema = self.schema
         held = batch.cast(pa.schema([schema.field(name) for name in batch.schema.names]))
-        held.validate(full=True)  # Parquet does not look whether a text is UTF-8
+        held.validate(full=True)  # Parquet does not check whether a text is UTF-8
         rows = _Rows(held, is_compact=self.is_compact)
         arrays = [rows.column(name) for name in columns]
         whole = pa.RecordBatch.from_arrays(arrays, schema=empty_table(self.table, columns).schema)
-        whole.validate(full=True)  # nor whether parts of texts are that make a text together
+        whole.validate(full=True)  # nor the parts that make up a text
         return whole
 
 
 def compact(rows: pa.Table) -> pa.Table:
-    """Makes of measurements what a shard holds of them.
+    """Converts measurements to the form stored in a shard.
 
     Args:
-        rows: With the schema of measurements.
+        rows: Rows with the schema of measurements.
     """
     traces = [_parts(text) for text in rows["trace"].to_pylist()]
     program_ids = _program_ids(rows["workload_id"].to_pylist(), rows["trace"].cast(pa.binary()).to_pylist())
@@ -173,7 +173,7 @@ def compact(rows: pa.Table) -> pa.Table:
 
 
 def record_key(record_id: str) -> str:
-    """Returns what tells a record apart: 16 digits of an id of 64, another id itself.
+    """Returns the key of a record: 16 digits of a 64-digit id, or any other id itself.
 
     Example:
         >>> record_key("0123456789abcdef" * 4), record_key("row-1")
@@ -183,7 +183,7 @@ def record_key(record_id: str) -> str:
 
 
 def program_key(program_id: str) -> str:
-    """Returns what tells a program apart: 12 digits of an id of 64, another id itself.
+    """Returns the key of a program: 12 digits of a 64-digit id, or any other id itself.
 
     Example:
         >>> program_key("0123456789abcdef" * 4), program_key("matmul-1")
@@ -193,7 +193,7 @@ def program_key(program_id: str) -> str:
 
 
 class _Rows:
-    """Rows of measurements by what a shard holds of them; computes columns once, when asked for."""
+    """Rows of measurements in their stored form; computes each column once, on request."""
 
     def __init__(self, held: pa.RecordBatch, *, is_compact: bool) -> None:
         self._held, self._is_compact = held, is_compact
@@ -220,7 +220,7 @@ class _Rows:
         start = pc.binary_slice(instructions, 0, -1)
         rest = pc.fill_null(pc.binary_replace_slice(postproc, 0, 1, b","), b"]")
         whole = pc.binary_join_element_wise(b"[", start, rest, b",", decisions, b"]", b"")
-        # A text that has no such parts is held as one.
+        # A text without such parts is stored whole.
         return pc.if_else(pc.is_null(decisions), instructions, whole).cast(pa.string())
 
     @cached_property
@@ -232,7 +232,7 @@ STORED_TRACE = tuple(column.name for column in STORED["trace"])
 
 
 def _parts(trace: str) -> tuple[str, str | None, str | None]:
-    """Instructions, decisions and post-processing of a trace; whatever the text, `_Rows` puts it together again."""
+    """Instructions, decisions and post-processing of a trace; `_Rows` can reassemble any text."""
     end = trace.rfind("]],[[")
     if end < 0 and trace.endswith("]],[]]"):
         end = len(trace) - len("]],[]]")
@@ -246,15 +246,15 @@ def _parts(trace: str) -> tuple[str, str | None, str | None]:
 
 
 def _program_ids(workload_ids: Sequence[str], traces: Sequence[bytes]) -> list[str]:
-    """What `trace.program_id` gives, without a copy of every trace as a Python text."""
+    """The results of `trace.program_id`, without a copy of every trace as a Python string."""
     heads = {name: f"{name}\n".encode() for name in set(workload_ids)}
     pairs = zip(workload_ids, traces, strict=True)
     return [hashlib.sha256(heads[name] + trace).hexdigest() for name, trace in pairs]
 
 
 def _record_ids(program_ids: Sequence[str], rows: pa.Table | pa.RecordBatch) -> list[str]:
-    """What `trace.record_id` gives."""
-    # As datetime.isoformat writes it: without microseconds where there are none.
+    """The results of `trace.record_id`."""
+    # Like datetime.isoformat: microseconds are omitted if zero.
     times = pc.strftime(rows["timestamp"].cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
     times = pc.binary_join_element_wise(pc.replace_substring_regex(times, r"\.000000$", ""), "+00:00", "")
     others = (rows[name].to_pylist() for name in ("device_id", "session"))
@@ -281,7 +281,7 @@ def _completed(held: pa.Array, computed: Sequence[str], short: re.Pattern[str]) 
 
 
 def _keys(ids: pa.Array, digits: int) -> pa.Array:
-    """(n,) what tells ids apart, as `record_key` says; they may be shortened to `digits`."""
+    """(n,) keys of ids, as for `record_key`; the ids may be shortened to `digits`."""
     short = pc.utf8_slice_codeunits(ids, 0, digits)
     own = pc.replace_substring_regex(ids, f"^{_OWN}", "")
     return pc.if_else(pc.match_substring_regex(ids, "^[0-9a-f]{64}$"), short, own)

@@ -20,7 +20,7 @@ class FolderLock:
 
         Args:
             folder: The folder to lock; it must exist.
-            wait: Wait for the other writer instead of refusing.
+            wait: Wait for the other writer instead of raising an error.
 
         Raises:
             DataError: Another process holds the lock, or a folder, a link or another special file is in its place.
@@ -39,7 +39,7 @@ class FolderLock:
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Releases the lock; the file stays, because removing it would let two writers in."""
+        """Releases the lock; the file stays, because removing it could let two writers in."""
         os.close(self._descriptor)
 
     def __enter__(self) -> FolderLock:
@@ -50,10 +50,10 @@ class FolderLock:
 
 
 def _open_lock(path: Path) -> int:
-    # Never through a link: the pid is written into the file, whatever it held before. Never waiting for a pipe.
+    # Never through a link: the pid is written into the file, whatever it held before. Never wait for a pipe.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        # With all permissions that the user's mask allows: a group that writes here shares the lock.
+        # With all permissions that the user's mask allows: a group with write access shares the lock.
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         if path.is_symlink() or path.exists():

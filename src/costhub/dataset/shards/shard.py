@@ -1,8 +1,8 @@
 """Provides shards: sealed Parquet files of one table that are written whole or not at all.
 
-The seal is a hash of the whole file, kept in its footer, that any changed byte breaks. Parquet's own page checksums
+The seal is a hash of the whole file, stored in its footer, and any changed byte breaks it. Parquet's own page checksums
 do not cover the footer, and a footer with a flipped bit can crash its parser, so the seal is checked before any
-parser sees the file. It detects damage and tools that rewrite files; it is not a signature: whoever forges a shard
+parser sees the file. It detects damage and tools that rewrite files; it is not a signature: anyone who forges a shard
 can seal it again.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ROW_GROUP_ROWS = 8_192
 """Reading one workload of sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal file size."""
 
-# A leading dot keeps half-written files out of every glob, ours and that of `datasets`.
+# A leading dot keeps half-written files out of every glob, including that of `datasets`.
 TEMP_PREFIX = ".writing-"
 
 SEAL_KEY = "costhub.seal"
@@ -52,9 +52,9 @@ _HASH_BLOCK = 1 << 20
 MOST_SHARD_BYTES = 2 << 30
 """A shard of 200,000 rows, the most that a writer makes, has some 30 MB."""
 MOST_FOOTER_BYTES = 16 << 20
-"""A row group takes 4 kB of it: 200,000 measurements, 100 kB. What a file claims may be 4 GiB."""
+"""A row group takes 4 kB of it: 200,000 measurements, 100 kB. A file may claim up to 4 GiB."""
 MOST_DICTIONARY_BYTES = 64 << 20
-"""Beyond that, a row group repeats its texts; 8,192 long traces take 20 MB, once each."""
+"""Beyond that, a row group repeats its texts; 8,192 long traces, each stored once, take 20 MB."""
 
 
 def write_seal(path: Path) -> None:
@@ -78,12 +78,12 @@ def seal_state(path: Path) -> SealState:
     """Checks whether a file is unchanged since costhub wrote it; reads it once and parses nothing.
 
     Returns:
-        "sealed" for an unchanged file; "broken" where a byte has changed; "missing" where it has no seal,
+        "sealed" for an unchanged file; "broken" if a byte has changed; "missing" if it has no seal,
         because another program wrote it or because its end is damaged.
 
     Raises:
-        DataError: It is not a regular file, is too large, or may not be read.
-        FileNotFoundError: It is gone.
+        DataError: The file is not a regular file, is too large, or may not be read.
+        FileNotFoundError: The file no longer exists.
     """
     with _open_file(path) as file:
         place = _seal_offset(file)
@@ -94,22 +94,22 @@ def seal_state(path: Path) -> SealState:
 
 
 def _open_file(path: Path) -> BinaryIO:
-    """Opens a regular file of bounded size; links are followed, as the folders of huggingface_hub consist of them."""
+    """Opens a regular file of bounded size; links are followed: the folders of huggingface_hub consist of them."""
     try:
         return open_regular(path, limit=MOST_SHARD_BYTES, error=DataError)
     except DataError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise error.__cause__ from None  # a writer has renamed it: callers look again
+            raise error.__cause__ from None  # a writer has renamed it: callers list again
         raise
 
 
 @contextlib.contextmanager
 def open_shard(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file that Parquet's parser may see: a regular one, of bounded size, with a footer of bounded size.
+    """Opens a file that is safe for Parquet's parser: a regular file of bounded size, with a footer of bounded size.
 
     Raises:
-        DataError: It is another file, or may not be read.
-        FileNotFoundError: It is gone.
+        DataError: The file is of another kind, or may not be read.
+        FileNotFoundError: The file no longer exists.
     """
     with _open_file(path) as file:
         length = _footer_length(file)
@@ -123,7 +123,7 @@ def open_shard(path: Path) -> Iterator[BinaryIO]:
 
 
 def _footer_length(file: BinaryIO) -> int | None:
-    """The bytes of the footer by the file's own account; None where it does not end like a Parquet file."""
+    """Size of the footer in bytes, as stated by the file; None if it does not end like a Parquet file."""
     size = file.seek(0, os.SEEK_END)
     if size < 12:
         return None
@@ -161,28 +161,28 @@ def _seal_digest(file: BinaryIO, place: int) -> bytes:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a Parquet file holds its columns; names are those of the columns, or paths to the elements of lists."""
+    """How a Parquet file stores its columns; names are column names, or paths to the elements of lists."""
 
     dictionary: tuple[str, ...] = ()
     """Columns with few distinct values."""
     ordered: tuple[str, ...] = ()
-    """Columns whose dictionaries are sorted: long texts beside the most similar ones take half the bytes."""
+    """Columns whose dictionaries are sorted: long texts next to similar ones take half the bytes."""
     statistics: tuple[str, ...] = ()
     """Columns that filters use."""
     levels: Mapping[str, int] = field(default_factory=dict)
     """Levels of zstd other than the usual one."""
     encodings: Mapping[str, str] = field(default_factory=dict)
-    """Parquet's own encodings, of columns without a dictionary."""
+    """Parquet's own encodings, for columns without a dictionary."""
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
-        """The schema as the writer needs it; readers do not see the dictionaries."""
+        """The schema needed by the writer; readers do not see the dictionaries."""
         for name in self.ordered:
             place = schema.get_field_index(name)
             schema = schema.set(place, schema.field(place).with_type(_DICTIONARY))
         return schema
 
     def row_group(self, rows: pa.Table) -> pa.Table:
-        """Rows as the writer needs them."""
+        """Rows in the form needed by the writer."""
         for name in self.ordered:
             encoded = pc.dictionary_encode(rows[name].combine_chunks())
             texts = encoded.dictionary
@@ -196,7 +196,7 @@ class Encoding:
 
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 _TEXT_LEVEL = 15
-"""Takes some 50 us a row and spares a tenth of the file over level 9; levels above take several times as long."""
+"""Takes about 50 us per row and saves a tenth of the file over level 9; higher levels take several times as long."""
 _COMPACT: dict[str, Any] = {
     "ordered": ("instructions", "postproc"),
     "levels": dict.fromkeys(("instructions", "decisions", "postproc", "run_s.list.element"), _TEXT_LEVEL),
@@ -213,10 +213,10 @@ def write_shard(table: pa.Table, path: Path) -> None:
 
     Args:
         table: A table with the schema of `schema.arrow_schema`.
-        path: Where the complete file appears.
+        path: Path where the complete file appears.
 
     Raises:
-        DataError: The table does not have a schema of costhub.
+        DataError: The table does not have a costhub schema.
     """
     name = (table.schema.metadata or {}).get(TABLE_KEY, b"").decode()
     if name not in TABLES or not table.schema.equals(arrow_schema(name)):
@@ -244,12 +244,12 @@ def write_shard(table: pa.Table, path: Path) -> None:
 def new_parquet(path: Path, schema: pa.Schema, encoding: Encoding | None = None) -> Iterator[pq.ParquetWriter]:
     """Opens a Parquet file that appears at `path`, complete and sealed, when the block ends without error.
 
-    Half a file is never seen under that name, not even when the machine stops.
+    A partial file is never seen under that name, not even when the machine stops.
 
     Args:
         path: Final name; replaces an older file of that name.
-        schema: Of the file, as readers see it.
-        encoding: How it holds its columns; the writer is given what `Encoding.row_group` makes of rows.
+        schema: Schema of the file, as readers see it.
+        encoding: How to store the columns; the writer is given the result of `Encoding.row_group`.
     """
     encoding = encoding or Encoding()
     temporary = path.parent / f"{TEMP_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -269,7 +269,7 @@ def new_parquet(path: Path, schema: pa.Schema, encoding: Encoding | None = None)
             store_schema=False,
         ) as writer:
             yield writer
-            # The schema that readers see: the one of the writer would make every reader see dictionaries.
+            # The schema that readers see: the writer's would make every reader see dictionaries.
             shown = base64.b64encode(schema.serialize().to_pybytes())
             own = {b"ARROW:schema": shown, SEAL_KEY.encode(): BLANK_SEAL.encode()}
             writer.add_key_value_metadata({**(schema.metadata or {}), **own})
@@ -328,7 +328,7 @@ def iter_shard(
     """Reads a shard in batches of at most `batch_rows` rows, with one row group in memory.
 
     Raises:
-        DataError: As `read_shard`.
+        DataError: As for `read_shard`.
     """
     layout = check_shard(path)
     with _scanned(path, layout) as held:
@@ -344,8 +344,8 @@ def iter_shard(
 
 @contextlib.contextmanager
 def _scanned(path: Path, layout: Layout) -> Iterator[ds.Dataset]:
-    """Opens the file with a schema of today, in which columns that an older version lacks are null."""
-    # Imported here: it imports pandas, which takes twice as long as all else that a wrong name is checked with.
+    """Opens the file with the current schema, in which columns missing from an older version are null."""
+    # Imported here: it imports pandas, which takes twice as long as everything else needed to report a wrong name.
     import pyarrow.dataset as ds
 
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -362,7 +362,7 @@ def shard_rows(path: Path) -> int:
     """Reads the number of rows of a shard from its footer.
 
     Raises:
-        DataError: As `read_shard`.
+        DataError: As for `read_shard`.
     """
     check_shard(path)
     with open_shard(path) as file:
@@ -391,7 +391,7 @@ def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = Non
     """Checks the schema of the shard `path`, and returns its layout.
 
     Raises:
-        DataError: It is not the schema of a shard of costhub, or has a newer version.
+        DataError: It is not the schema of a costhub shard, or has a newer version.
     """
     metadata = schema.metadata or {}
     name = str(metadata.get(TABLE_KEY, b""), errors="replace")

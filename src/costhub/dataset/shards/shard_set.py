@@ -1,4 +1,4 @@
-"""Provides the shards of one folder as a set: numbered, added to, and read as one table or in batches."""
+"""Provides the shards of one folder as a set: numbered, extended, and read as one table or in batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from costhub.errors import DataError
 SHARD_PATTERN = "train-*.parquet"
 _NAME = re.compile(r"train-(\d{5,})-of-(\d{5,})\.parquet")
 MERGE_ROWS = 200_000
-"""Most rows of a shard joined from small ones: some 600 MB of traces in memory, 30 MB in the file."""
+"""Most rows of a shard joined from small ones: about 600 MB of traces in memory, 30 MB in the file."""
 
 _LIST_ATTEMPTS = 20
 
@@ -89,7 +89,7 @@ def stream_measurements(
         folder: `DIR/measurements/<device_id>`.
         columns: Columns to read, with `layout.RECORD_KEY` among them.
         where: Condition on the rows, pushed down to row groups.
-        batch_rows: Rows of a batch, at most.
+        batch_rows: Maximum number of rows in a batch.
 
     Raises:
         DataError: A shard or the journal cannot be read, or a writer moves the shards in the meantime.
@@ -122,7 +122,7 @@ def _selected(rows: Sequence[JournalRow], columns: Sequence[str] | None, where: 
 
 
 def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
-    """Finds records in two places, which a crash between two steps of a writer leaves; usually none."""
+    """Finds records in two places, left by a crash between two steps of a writer; usually none."""
     parts = [read_shard(path, [RECORD_KEY], table="measurements")[RECORD_KEY] for path in paths]
     ids = pa.chunked_array([chunk for part in parts for chunk in part.chunks] + [pa.array(pending, pa.string())])
     if pc.count_distinct(ids).as_py() == len(ids):
@@ -145,7 +145,7 @@ def _without_repeats(batch: pa.RecordBatch, doubled: set[str], seen: set[str]) -
 
 
 def add_shard(folder: Path, table: pa.Table) -> Path:
-    """Adds `table` as the last shard of `folder` and renames the others to count it.
+    """Adds `table` as the last shard of `folder` and renames the others to the new count.
 
     A crash between two renames leaves every shard readable, and the next call repairs the names.
     The caller must hold the folder's lock.
@@ -162,7 +162,7 @@ def add_shard(folder: Path, table: pa.Table) -> Path:
 def merge_small(folder: Path, *, rows: int = MERGE_ROWS) -> None:
     """Joins runs of neighbouring shards of measurements up to `rows` rows each, keeping their order.
 
-    The joined shard replaces the first of its run in one step, then the others go. A crash in between
+    The joined shard atomically replaces the first of its run, then the others are removed. A crash in between
     leaves records in two places, which readers see once and `remove_merged` cleans up. The caller must hold
     the folder's lock.
     """
@@ -221,7 +221,7 @@ def repair_names(folder: Path) -> list[Path]:
     targets = [folder / shard_name(number, len(paths)) for number in range(len(paths))]
     moves = {path: target for path, target in zip(paths, targets, strict=True) if path != target}
     while moves:
-        # Renaming keeps the order, so moves cannot block one another in a circle: one is always possible.
+        # Renaming keeps the order, so moves cannot block one another in a cycle: one is always possible.
         path = next(path for path, target in moves.items() if not target.exists())
         path.rename(moves.pop(path))
     if targets != paths:

@@ -26,14 +26,14 @@ from costhub.errors import DataError
 
 COMPACT_ROWS = 2000
 MERGE_SHARDS = 16
-"""A writer that closes with this many shards joins the small ones, so that files do not pile up."""
+"""A writer that closes with this many shards joins the small ones, so that files do not accumulate."""
 
 
 class MeasurementWriter:
     """The only writer of one device's measurements: rows go to a journal, and from there to shards.
 
-    A crash between any two steps of a compaction neither loses nor doubles a row: the shard appears whole,
-    then the journal is emptied, and recovery drops journal rows that a shard has.
+    A crash between any two steps of a compaction neither loses nor duplicates a row: the shard appears whole,
+    then the journal is emptied, and recovery drops journal rows that are already in a shard.
     """
 
     def __init__(self, folder: Path, device_id: str, *, compact_rows: int = COMPACT_ROWS) -> None:
@@ -52,7 +52,7 @@ class MeasurementWriter:
         self._interrupted = False
         with contextlib.ExitStack() as held:
             held.enter_context(FolderLock(folder))
-            # Reads every shard first: nothing is written beside one that cannot be read.
+            # Reads every shard first: nothing is written if one cannot be read.
             self._keys = remove_merged(folder)
             self._journal = held.enter_context(Journal(folder / JOURNAL))
             self._recover()
@@ -69,7 +69,7 @@ class MeasurementWriter:
             self.compact()
 
     def _drop_written(self, shard_keys: set[str]) -> None:
-        """Keeps the journal rows that no shard has, each once."""
+        """Keeps the journal rows that are in no shard, each once."""
         rows = {record_key(row["record_id"]): row for row in self._journal.rows}
         self._journal.rows = [row for key, row in rows.items() if key not in shard_keys]
 
@@ -116,7 +116,7 @@ class MeasurementWriter:
     def compact(self) -> None:
         """Moves the journal's rows into a new shard."""
         if self._interrupted:
-            # ^C or a full disk stopped the last shard, perhaps after it had appeared.
+            # ^C or a full disk stopped the last shard, perhaps after it appeared.
             written = remove_merged(self._folder)
             self._drop_written(written)
             self._keys = written | {record_key(row["record_id"]) for row in self._journal.rows}
@@ -128,7 +128,7 @@ class MeasurementWriter:
 
     @property
     def record_keys(self) -> frozenset[str]:
-        """What tells apart all records of the device, written or pending: `layout.record_key` of their ids."""
+        """Keys (`layout.record_key`) of all records of the device, written or pending."""
         return frozenset(self._keys)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ KINDS = ("workload", "network", "operator", "device")
 SPLIT_VERSION = 2
 SPLITS_FOLDER = "splits"
 MOST_SPLIT_BYTES = 16 << 20
-"""The ids of 200,000 workloads have 14 MB."""
+"""The ids of 200,000 workloads take 14 MB."""
 
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
 _LISTS = ("train", "test")
@@ -89,7 +89,7 @@ class Split:
             )
 
     def check_device(self, device_id: str, side: str) -> None:
-        """Refuses a device that is not on `side`, ``"train"`` or ``"test"``.
+        """Rejects a device that is not on `side`, ``"train"`` or ``"test"``.
 
         Raises:
             DataError: The split names devices for that side, but not this one.
@@ -116,7 +116,7 @@ class SplitComparison:
     """Devices of the split that the folder lacks, sorted."""
 
     def sentences(self) -> list[str]:
-        """Describes the differences in sentences; empty where split and folder agree."""
+        """Describes the differences in sentences; empty if split and folder agree."""
         reasons = (
             (self.unknown, "workload", "of the split {} not in the folder"),
             (self.new, "workload", "of the folder {} on neither side"),
@@ -170,12 +170,12 @@ def save_split(split: Split, path: str | Path) -> None:
 
 
 def put_split(folder: str | Path, split: Split, *, into: str | Path | None = None) -> Path:
-    """Writes a split as `splits/<name>.json` of a data folder; an equal one that exists stays.
+    """Writes a split as `splits/<name>.json` of a data folder; an equal existing one is kept.
 
     Args:
         folder: The data folder.
         split: The split.
-        into: Another folder for the file, for data that must stay as they are; created if it is missing.
+        into: Another folder for the file, for data that must not change; created if missing.
 
     Raises:
         DataError: Another split has that name, or the name cannot be a file name.
@@ -196,7 +196,7 @@ def put_split(folder: str | Path, split: Split, *, into: str | Path | None = Non
 
 
 def list_splits(folder: str | Path) -> list[str]:
-    """The names of the splits of a data folder, sorted."""
+    """Lists the names of the splits of a data folder, sorted."""
     return sorted(path.stem for path in (Path(folder) / SPLITS_FOLDER).glob("*.json") if path.name[0] != ".")
 
 
@@ -209,7 +209,7 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
 
     Raises:
         DataError: The file is missing, not a split, or has a newer version.
-        UnknownNameError: The data folder has no split of that name.
+        UnknownNameError: The data folder has no split with that name.
     """
     if name is not None:
         names = list_splits(path)
@@ -230,7 +230,7 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
 
 
 def find_split(folder: str | Path, given: str) -> Split:
-    """Finds the split that `given` names: a file, or one of the data folder.
+    """Finds the split that `given` names: a file, or one in the data folder.
 
     Raises:
         DataError: The file is not a split.

@@ -18,13 +18,13 @@ TENSET_NETWORKS = ("bert-base", "bert-tiny", "mobilenet-v2", "resnet-50", "resne
 """The test networks of TenSet (NeurIPS 2021; `--hold-out all_five` of its scripts)."""
 
 _LISTING = "`costhub stats DATA`"
-"""Lists devices, operators and networks."""
+"""The command that lists devices, operators and networks."""
 
 
 def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) -> Split:
     """Holds out workloads from every operator family with two or more.
 
-    Each such family has at least one workload on either side; the others are held out in proportion to the
+    Each such family has at least one workload on each side; the others are held out in proportion to the
     size of the families. Families of one workload go to the train side.
 
     Args:
@@ -59,9 +59,9 @@ def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) 
 
 
 def split_into_folds(workload_rows: WorkloadRows, *, count: int, seed: int) -> list[Split]:
-    """Deals the workloads over folds for cross-validation: each split tests on one fold and trains on the others.
+    """Deals the workloads into folds for cross-validation: each split tests on one fold and trains on the others.
 
-    The workloads of each operator family are put into random order and dealt one after the other, so every
+    The workloads of each operator family are shuffled and dealt one by one, so every
     fold has its share of every family. A figure on these splits is the mean over the workloads of all folds.
 
     Args:
@@ -105,7 +105,7 @@ def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, na
         name: Name of the split; composed of the networks' names by default.
 
     Raises:
-        UnknownNameError: No workload belongs to a network of that name.
+        UnknownNameError: No workload belongs to a network with that name.
         DataError: The train side is empty.
 
     Example:
@@ -118,7 +118,7 @@ def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, na
 
 
 def split_as_tenset(workload_rows: WorkloadRows) -> Split:
-    """Holds out those of TenSet's five test networks that occur.
+    """Holds out TenSet's five test networks, as far as they occur.
 
     Raises:
         DataError: None of them occurs, or the train side is empty.
@@ -134,7 +134,7 @@ def split_as_tenset(workload_rows: WorkloadRows) -> Split:
 
 
 def split_by_operator(workload_rows: WorkloadRows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
-    """Holds out operator families: their workloads are the test side, all others the train side.
+    """Holds out operator families: their workloads form the test side, all others the train side.
 
     Args:
         workload_rows: Rows with `workload_id` and `operator`.
@@ -156,10 +156,10 @@ def split_by_device(
     workloads: Split | None = None,
     name: str | None = None,
 ) -> Split:
-    """Holds out devices: the measurements of all others are the train side.
+    """Holds out devices: the measurements of all others form the train side.
 
     Args:
-        workload_ids: All workloads. Without `workloads` both sides have all of them.
+        workload_ids: All workloads. Without `workloads`, both sides contain all of them.
         device_ids: All devices.
         hold_out: The devices to test on.
         workloads: A split of the same workloads: train on its train side on the other devices, test on its
@@ -196,7 +196,7 @@ def split_by_device(
 def leave_one_out(workload_rows: WorkloadRows, kind: str) -> list[Split]:
     """Makes one split for each network or operator family, held out alone.
 
-    Leaves out a network or family that has every workload: the train side would be empty.
+    Skips a network or family that contains every workload: the train side would be empty.
 
     Args:
         workload_rows: Rows with `workload_id` and `networks` or `operator`.
@@ -251,7 +251,7 @@ def _split_of(
 
 
 def _held_out_per_family(sizes: Mapping[str, int], spare: Mapping[str, int], held_out: int) -> dict[str, int]:
-    """Counts the workloads held out per family: one each, then always from the least held-out share."""
+    """Counts the workloads held out per family: one each, then from the family with the smallest share held out."""
     taken = dict.fromkeys(sizes, 1)
     for _ in range(held_out - len(sizes)):
         able = [name for name in sizes if taken[name] < spare[name]]
@@ -264,7 +264,7 @@ def _networks(row: Mapping[str, Any]) -> list[str]:
 
 
 def _spellings(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Folded name -> name, sorted; of several spellings the first, whatever the order of the rows."""
+    """Folded name -> name, sorted; of several spellings the first, regardless of row order."""
     spelt = sorted({value for values in names.values() for value in values})
     return {_fold(value): value for value in reversed(spelt)}
 

@@ -1,1 +1,1 @@
-"""What a data folder holds, in counts: coverage, failures, noise, latencies."""
+"""Statistics of a data folder: coverage, failures, noise, latencies."""

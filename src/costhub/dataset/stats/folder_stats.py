@@ -1,4 +1,4 @@
-"""Provides folder_stats: what a data folder holds, in counts, coverage, latencies and noise."""
+"""Provides folder_stats: statistics of a data folder: counts, coverage, latencies and noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from costhub.dataset.stats.observations import UNKNOWN_OPERATOR, VERSIONS, read_
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_FAILURES = 100
-"""Kinds of failure listed; each error text with an address in it is a separate kind."""
+"""Maximum number of failure kinds listed; each error text with an address in it is a separate kind."""
 ROOFS = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs")
 
 
@@ -36,7 +36,7 @@ class CoverageCell:
     programs: int
     """Distinct programs that ran."""
     measured: int
-    """Attempts, failures included."""
+    """Attempts, including failures."""
 
 
 def coverage(observations: pa.Table) -> tuple[CoverageCell, ...]:
@@ -74,14 +74,14 @@ class WorkloadStats:
     name: str
     operator: str
     flop: float | None
-    """Floating-point operations of one run; None where `workloads` does not describe it."""
+    """Floating-point operations of one run; None if `workloads` does not describe it."""
     bytes: float | None
     """Bytes of its arguments."""
     measured: int
     ok: int
     best_us: float | None
     quarter_us: float | None
-    """A quarter of the programs are faster."""
+    """First quartile: a quarter of the programs are faster."""
     median_us: float | None
     three_quarters_us: float | None
     worst_us: float | None
@@ -128,7 +128,7 @@ def workload_stats(observations: pa.Table, workloads: pa.Table) -> tuple[Workloa
 
 
 def _latencies_by_workload(observations: pa.Table) -> Iterator[tuple[str, str, npt.NDArray[np.float64]]]:
-    """Yields device, workload and latencies of each pair, by one sort instead of a dictionary of rows."""
+    """Yields device, workload and latencies of each pair, using one sort instead of a dictionary of rows."""
     if not observations.num_rows:
         return
     devices, workloads = (observations[key].combine_chunks() for key in ("device_id", "workload_id"))
@@ -153,7 +153,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Versions:
-    """One set of versions that took part in measurements."""
+    """One combination of versions used for measurements."""
 
     device_id: str
     tvm: str | None
@@ -188,7 +188,7 @@ class FolderStats:
     """Network -> measured workloads that it uses."""
     coverage: tuple[CoverageCell, ...]
     failures: tuple[Failure, ...]
-    """The most frequent first, MOST_FAILURES at most."""
+    """The most frequent first, at most MOST_FAILURES."""
     versions: tuple[Versions, ...]
     licences: tuple[Licence, ...]
     latency_us: dict[str, dict[int, float]]
@@ -206,7 +206,7 @@ def folder_stats(
 
     Args:
         path: The data folder.
-        filesystem: The fsspec file system of `path`; by default that of this machine.
+        filesystem: The fsspec file system of `path`; the local one by default.
         device_ids: The devices to count; all by default.
 
     Raises:
@@ -261,7 +261,7 @@ def latencies_by_operator(
 
 
 def _networks(folder: Folder, measured: pa.Array) -> dict[str, int]:
-    """The measured workloads of each network, in the order of their names."""
+    """Number of measured workloads of each network, ordered by name."""
     rows = folder.workloads(["workload_id", "networks"])
     used = rows.filter(pc.is_in(rows["workload_id"], value_set=measured.cast(pa.string())))
     names = [network["name"] for networks in used["networks"].to_pylist() for network in networks or ()]

@@ -1,4 +1,4 @@
-"""Provides device_noise: how far a device's repeats, and repeated measurements, lie apart."""
+"""Provides device_noise: how much a device's repeats, and repeated measurements, differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costhub.dataset.latency import repeats_by_length
 from costhub.dataset.shards.layout import PROGRAM_KEY
 
 PERCENTILES = tuple(range(0, 101, 2))
-"""The percentiles kept of a distribution, to draw it."""
+"""The percentiles of a distribution that are kept for plotting."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Spread:
     """Distribution of the relative spread, (highest - lowest) / median, over groups of latencies."""
 
     count: int
-    """Groups of two or more latencies; without any, the other fields are empty."""
+    """Groups of two or more latencies; if 0, the other fields are empty."""
     median: float | None
     p95: float | None
     percentiles: tuple[float, ...]
@@ -40,7 +40,7 @@ class DeviceNoise:
 
 
 def relative_spread(values: pa.ChunkedArray | pa.ListArray) -> npt.NDArray[np.float64]:
-    """(n,) (highest - lowest) / median of each list of positive numbers; NaN for one of fewer than two.
+    """(n,) (highest - lowest) / median of each list of positive numbers; NaN for fewer than two.
 
     Example:
         >>> relative_spread(pa.array([[1.0, 1.5, 2.0], [3.0], []])).round(3).tolist()

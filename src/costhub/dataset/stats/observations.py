@@ -22,15 +22,15 @@ _NAMES = ("device_id", "workload_id", "status", "proposed_by", "licence", "contr
 
 
 def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -> pa.Table:
-    """Reads the columns needed for statistics, some 120 bytes per row, and no trace.
+    """Reads the columns needed for statistics, about 120 bytes per row, without traces.
 
     Args:
         folder: The data folder.
         device_ids: The devices; all by default.
 
     Returns:
-        A table with program_key, latency_us and spread (NaN where the attempt failed), failure (the first line
-        of the error; null where it ran), operator, and the columns with few distinct values.
+        A table with program_key, latency_us and spread (NaN if the attempt failed), failure (the first line
+        of the error; null if it ran), operator, and the columns with few distinct values.
 
     Raises:
         DataError: The folder cannot be read, or has no such device.
