@@ -12,12 +12,12 @@ from costhub.errors import DataError
 from costhub.files import read_regular, refuse_newer
 
 BENCHMARK = "benchmark.json"
-"""File of a hub."""
+"""File name in a hub."""
 BENCHMARK_VERSION = 1
-"""Raised by one with every change after which older files could not be read."""
+"""Incremented with every change that makes older files unreadable."""
 MAX_BYTES = 1 << 20
 MAX_ROWS = 500
-"""Of all tracks together."""
+"""Limit for all tracks together."""
 _ORIGIN = ("results", "command", "machine", "date", "versions")
 
 

@@ -1,4 +1,4 @@
-"""Provides contribute: measurements offered to a dataset on a hub, as a pull request of one commit."""
+"""Provides contribute: offers measurements to a dataset on a hub, as a single-commit pull request."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _TABLES = ("devices/", "workloads/", "measurements/")
 
 @dataclass(frozen=True)
 class Offer:
-    """Everything that a contribution is about to send."""
+    """Everything that a contribution will send."""
 
     to: str
     contribution_id: str
-    """Of its content: equal rows make equal contributions."""
+    """Id of its content: equal rows make equal contributions."""
     files: Mapping[str, int]
     """Path within the contribution -> bytes."""
     facts: DataFacts
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Total size of all files."""
         return sum(self.files.values())
 
     @property
     def title(self) -> str:
-        """Of the pull request."""
+        """Title of the pull request."""
         return f"Measurements of {', '.join(self.facts.rows)}: {self.facts.total} rows [{self.contribution_id}]"
 
 
@@ -53,14 +53,14 @@ class Contribution:
 
     offer: Offer
     url: str
-    """Of the pull request, or the folder."""
+    """URL of the pull request, or path of the folder."""
     pull_request: int | None
     was_there: bool
-    """Whether an earlier run had sent it."""
+    """Whether an earlier run already sent it."""
 
     @property
     def review_command(self) -> str | None:
-        """What judges and merges it, in a hub that is a folder; None elsewhere."""
+        """The command that reviews and merges it in a folder hub; None elsewhere."""
         if self.url.startswith("http"):
             return None
         dataset = shlex.quote(self.url)
@@ -84,16 +84,16 @@ def contribute(
     Args:
         folder: A data folder.
         to: `hf-hub:ORG/NAME` or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO.
-        agree: Your consent, which no default gives: True, or a function that is called with what would be sent.
+        agree: Your consent, which is never implied: True, or a function that is called with the planned contribution.
             Unless it returns True, nothing is sent.
-        name: ORG/NAME in a hub that is a folder.
-        deep: Also replay a sample of the traces, as the review does.
+        name: ORG/NAME in a folder hub.
+        deep: Also replay a sample of the traces, like the review does.
 
     Returns:
         What was sent; None if the function `agree` did not return True.
 
     Raises:
-        CosthubError: One of its kinds: `agree` is neither True nor a function, a finding of the check, personal
+        CosthubError: One of its subclasses: `agree` is neither True nor a function, a finding of the check, personal
             data, the hub does not accept it.
 
     Example:
@@ -110,7 +110,7 @@ def contribute(
             raise ArgumentError(f"{folder} is a model; `costhub publish` puts it into a hub.")
         repo = open_repository(to, name, "dataset")
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
-        # The check takes minutes, so a folder that is missing is said first. A hub elsewhere hears of sound rows only.
+        # The check takes minutes, so a missing folder is reported first. A remote hub only learns of valid rows.
         head = _head(repo) if isinstance(repo, FolderRepo) else None
         refuse_unfit(ready.folder, deep=deep)
         head = head or _head(repo)
@@ -143,10 +143,10 @@ def contribution_id(files: Mapping[str, str]) -> str:
 
 
 def refuse_unfit(folder: Path, *, deep: bool) -> None:
-    """Refuses what a review would refuse, and what identifies this machine's user.
+    """Rejects what a review would reject, and anything that identifies this machine's user.
 
     Raises:
-        RefusedError: A rule is broken, or a text is personal.
+        RefusedError: A rule is broken, or a text contains personal data.
     """
     findings = check_folder(folder, deep=deep)
     if findings:
@@ -174,7 +174,7 @@ def _head(repo: Repository) -> Head:
 
 
 def _sent_earlier(repo: Repository, head: Head, offer: Offer) -> Contribution | None:
-    """The same contribution, if an earlier run sent it."""
+    """The same contribution, if an earlier run already sent it."""
     if any(path.startswith(f"{INBOX}/{offer.contribution_id}/") for path in head.files):
         return Contribution(offer, offer.to, None, was_there=True)
     pull = repo.find_pull_request(f"[{offer.contribution_id}]")
@@ -193,7 +193,7 @@ def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribu
     except StaleError:
         raise
     except HubError:
-        # The commit may exist, and only the answer be lost.
+        # The commit may exist, with only the answer lost.
         sent = _sent_earlier(repo, _head(repo), offer)
         if sent is None:
             raise
@@ -202,10 +202,10 @@ def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribu
 
 
 def _first_sent(repo: Repository, offer: Offer, pushed: PushedCommit) -> Contribution:
-    """What was sent; if another run sent the same just before, its pull request, and ours is closed."""
+    """The contribution sent; if another run has just sent the same, its pull request, while ours is closed."""
     try:
         first = repo.find_pull_request(f"[{offer.contribution_id}]")
-    except HubError:  # it has arrived nevertheless
+    except HubError:  # it arrived nevertheless
         first = None
     if first is None or first.pull_request == pushed.pull_request or not isinstance(repo, RemoteRepo):
         return Contribution(offer, pushed.url, pushed.pull_request, was_there=False)

@@ -1,4 +1,4 @@
-"""Provides data by name: measurements, programs and splits of a folder or of a dataset or device in a hub."""
+"""Provides data by name: reads measurements, programs and splits of a folder, or of a dataset or device in a hub."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from costhub.hub.remote.hugging_face import readable_errors
 from costhub.names import close_names
 
 SHARD_PATTERNS = ["*/train-*.parquet"]
-"""Everything of a dataset that is read; other files of a repository are never fetched."""
+"""All files of a dataset that are read; other files of a repository are never fetched."""
 
 
 @dataclass(frozen=True)
@@ -37,31 +37,31 @@ class DataAddress:
 
     path: str
     filesystem: FileSystem | None = None
-    """What `path` is on; None for this machine."""
+    """The file system that `path` is on; None for this machine."""
     device_id: str | None = None
-    """The device that the address names; None if it names a folder, with all its devices."""
+    """The device named by the address; None if it names a folder with all its devices."""
     dataset: str | None = None
-    """ORG/NAME of the dataset in a hub on this machine, whose files are not changed; None for other folders."""
+    """ORG/NAME of a dataset in a hub on this machine, whose files must not be changed; None for other folders."""
 
     @property
     def folder(self) -> Path:
-        """The folder, of data on this machine."""
+        """The folder, for data on this machine."""
         return Path(self.path)
 
 
 @contextlib.contextmanager
 def locate_data(where: str | Path) -> Iterator[DataAddress]:
-    """Finds the data folder that `where` stands for; what its hub raises in the block becomes a sentence.
+    """Finds the data folder that `where` refers to; hub errors in the block become readable messages.
 
     A data folder at the path `where` comes first, the names of datasets and devices second: `costhub/NAME` is the
-    dataset in the hub, `./NAME` always a folder.
+    dataset in the hub, `./NAME` is always a folder.
 
     Args:
         where: A path, the name of a dataset or device in the hubs on this machine, `local-dir:/PATH` or
             `hf-hub:ORG/NAME@REVISION`.
 
     Raises:
-        CosthubError: One of its kinds: not an address, no such dataset, a hub that cannot be reached.
+        CosthubError: One of its subclasses: not an address, no such dataset, a hub that cannot be reached.
 
     Example:
         >>> with locate_data("local-dir:/data/boards") as place:
@@ -77,13 +77,13 @@ def locate_data(where: str | Path) -> Iterator[DataAddress]:
 
 
 def find_data(where: str | Path) -> DataAddress:
-    """Finds a data folder on this machine, for whatever reads more than tables: features, splits, rules.
+    """Finds a data folder on this machine, for callers that read more than tables: features, splits, rules.
 
     Args:
         where: As for `locate_data`, but not on the Hugging Face hub.
 
     Raises:
-        CosthubError: One of its kinds: no folder, dataset or device has that name, or it is not on this machine.
+        CosthubError: One of its subclasses: no folder, dataset or device has that name, or it is not on this machine.
 
     Example:
         >>> found = find_data("intel-xeon-icelake-2c")
@@ -111,7 +111,7 @@ def _place(where: str | Path) -> DataAddress | Address:
             return _in_local_hub(address)
     except (AddressError, UnknownNameError):
         if Path(where).exists():
-            return DataAddress(where)  # the code that opens it says what it is instead
+            return DataAddress(where)  # the code that opens it reports what it is instead
         raise
     return DataAddress(address.name) if address.source == "local-dir" else address
 
@@ -147,7 +147,7 @@ def _device(name: str, datasets: dict[str, Path]) -> str:
 
 
 def _close_to(name: str, datasets: dict[str, Path]) -> list[str]:
-    """Names like `name` of datasets, of devices in them, and of data folders beside where it should be."""
+    """Similar names of datasets, of devices in them, and of data folders next to the expected path."""
     known = {full.split("/")[1] for full in datasets}
     for folder in datasets.values():
         known |= {path.name for path in (folder / "measurements").glob("*") if path.is_dir()}
@@ -157,7 +157,7 @@ def _close_to(name: str, datasets: dict[str, Path]) -> list[str]:
 
 
 def _on_hugging_face(address: Address) -> DataAddress:
-    # Imported here: it costs a quarter of a second, which reading a folder need not pay.
+    # Imported here: it takes a quarter of a second, which reading a folder should not cost.
     from huggingface_hub import HfApi, HfFileSystem
 
     api = HfApi(library_name="costhub")
@@ -174,7 +174,7 @@ def _cached(repo: str, commit: str) -> str | None:
     from huggingface_hub import errors, get_cached_repo_tree, snapshot_download
 
     try:
-        # Without the list of its files nobody can tell whether a folder in the cache is complete.
+        # Without the list of its files it is impossible to tell whether a folder in the cache is complete.
         get_cached_repo_tree(repo, repo_type="dataset", revision=commit)
         return snapshot_download(
             repo, repo_type="dataset", revision=commit, allow_patterns=SHARD_PATTERNS, local_files_only=True
@@ -193,12 +193,12 @@ def load_measurements(
     columns: Sequence[str] | None = None,
     format: Format = "arrow",
 ) -> Any:
-    """Reads the measurements that match, and no other parts of the files.
+    """Reads only the matching measurements, and no other parts of the files.
 
     Args:
         where: A data folder: a path, the name of a dataset or device in the hubs on this machine,
             `local-dir:/PATH` or `hf-hub:ORG/NAME@REVISION`.
-        device: Device ids to keep; by default the one that `where` names, or all of a folder or dataset.
+        device: Device ids to keep; by default the one named by `where`, or all of a folder or dataset.
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
@@ -206,7 +206,7 @@ def load_measurements(
         format: `arrow` for a table, `pandas` for a data frame, `datasets` for a `datasets.Dataset`.
 
     Returns:
-        One row per measurement, with the columns of `dataset.schema.MEASUREMENTS`, in the type of `format`.
+        One row per measurement, with the columns of `dataset.schema.MEASUREMENTS`, as the type given by `format`.
 
     Raises:
         CosthubError: One of its subclasses: the data, a name or a column does not exist, the hub cannot be
@@ -239,22 +239,22 @@ def iter_measurements(
     columns: Sequence[str] | None = None,
     batch_rows: int = ROW_GROUP_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Reads the rows of `load_measurements` in batches, in memory that does not grow with the data.
+    """Reads the rows of `load_measurements` in batches, with memory use that does not grow with the data.
 
     From the Hugging Face hub it fetches the footers of the shards and, from the row groups that match, only the
     requested columns; it keeps nothing on disk.
 
     Args:
         where: As for `load_measurements`.
-        device: Device ids to keep; by default the one that `where` names, or all of a folder or dataset.
+        device: Device ids to keep; by default the one named by `where`, or all of a folder or dataset.
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
         columns: Columns to read; all by default.
-        batch_rows: Rows of a batch, at most.
+        batch_rows: Maximum number of rows in a batch.
 
     Raises:
-        CosthubError: As `load_measurements`.
+        CosthubError: As for `load_measurements`.
 
     Example:
         >>> batches = iter_measurements("amd-epyc-zen5-2c", columns=["run_s"], batch_rows=500)
@@ -290,20 +290,20 @@ def load_programs(
     Args:
         where: A data folder on this machine: a path, the name of a dataset or device in the hubs, or
             `local-dir:/PATH`.
-        device: The device, or several; by default the one that `where` names, or the only one of the folder.
+        device: The device, or several; by default the one named by `where`, or the only one in the folder.
         workloads: Ids of the workloads to keep; all by default.
         spec: Name of the feature spec, or several joined with `+`.
         failures: Include programs that failed, whatever their status, with infinite latency.
-        per_workload: Read at most so many programs of each workload and device, drawn at random; features are computed
-            for these only. With one seed, the same programs are drawn whatever workloads are read.
-        seed: Of the draw.
+        per_workload: Read at most this many programs per workload and device, drawn at random; features are computed
+            only for these. The same seed draws the same programs, whatever workloads are read.
+        seed: Seed of the draw.
         progress: Show a progress bar on a terminal while features are computed.
 
     Returns:
         The programs that have features, device by device and within a device by workload.
 
     Raises:
-        CosthubError: One of its kinds: the data do not exist, are damaged, lack the device or have several, or
+        CosthubError: One of its subclasses: the data do not exist, are damaged, lack the device or have several, or
             there is no such feature spec, or `per_workload` is less than 1.
 
     Example:
@@ -336,8 +336,8 @@ def iter_programs(
     """Reads the programs of `load_programs` a few workloads at a time, with only one batch in memory.
 
     Args:
-        where: As for `load_programs`, and so are the other arguments.
-        device: The device, or several; a batch is of one device.
+        where: As for `load_programs`, like the other arguments.
+        device: The device, or several; each batch is from a single device.
         workloads: Ids of the workloads to keep.
         spec: Name of the feature spec.
         failures: Include programs that failed.
@@ -345,7 +345,7 @@ def iter_programs(
         progress: Show a progress bar on a terminal while features are computed.
 
     Raises:
-        CosthubError: As `load_programs`.
+        CosthubError: As for `load_programs`.
     """
     place = find_data(where)
     return load.iter_programs(
@@ -369,10 +369,10 @@ def open_programs(
     block_programs: int = BLOCK_PROGRAMS,
     progress: bool = True,
 ) -> ProgramBlocks:
-    """Finds the programs of `load_programs`, in blocks that are read on access.
+    """Finds the programs of `load_programs`, in blocks that are read when accessed.
 
     Args:
-        where: As for `load_programs`, and so are the other arguments.
+        where: As for `load_programs`, like the other arguments.
         device: The device, or several.
         workloads: Ids of the workloads to keep.
         spec: Name of the feature spec.
@@ -381,7 +381,7 @@ def open_programs(
         progress: Show a progress bar on a terminal while features are computed.
 
     Raises:
-        CosthubError: As `load_programs`.
+        CosthubError: As for `load_programs`.
     """
     place = find_data(where)
     return ProgramBlocks.open(
@@ -396,13 +396,13 @@ def open_programs(
 
 
 def list_splits(where: str | Path) -> list[str]:
-    """The names of the splits that come with data.
+    """Lists the names of the splits that come with the data.
 
     Args:
         where: As for `load_programs`.
 
     Raises:
-        CosthubError: There are no such data.
+        CosthubError: The data do not exist.
 
     Example:
         >>> list_splits("nvidia-h200")[-1]
@@ -416,10 +416,10 @@ def load_split(where: str | Path, name: str | None = None) -> Split:
 
     Args:
         where: Data, as for `load_programs`; without `name`, the file of a split.
-        name: The name of a split of these data.
+        name: The name of one of their splits.
 
     Raises:
-        CosthubError: One of its kinds: there are no such data or no such split, or the file is not a split.
+        CosthubError: One of its subclasses: the data or the split do not exist, or the file is not a split.
 
     Example:
         >>> len(load_split("nvidia-h200", "workload-12-seed0").test)

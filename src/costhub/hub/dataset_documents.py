@@ -1,4 +1,4 @@
-"""Provides write_dataset_documents: the card of a data folder, its sample and picture, and its Croissant document."""
+"""Provides write_dataset_documents: writes the card of a data folder, its sample, picture and Croissant document."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from costhub.hub.sources.catalogue import load_sources
 _FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor", "tvm_version")
 _ORIGIN_COLUMNS = ["contributor", "licence", "tvm_version", "transplanted_from", "proposed_by"]
 SAMPLE_ROWS = 100
-"""Of each device, at most."""
+"""Maximum number of rows per device."""
 _TABLES = ("devices", "workloads", "measurements")
 
 
@@ -53,9 +53,9 @@ class DataFacts:
     """Counts and terms of the measurements in a data folder."""
 
     rows: Mapping[str, int]
-    """Device -> measurements, failures included."""
+    """Device -> number of measurements, including failures."""
     ok: int
-    """Measurements that have a latency."""
+    """Number of measurements with a latency."""
     workloads: int
     licences: tuple[str, ...]
     """SPDX names; "" for rows without one."""
@@ -86,7 +86,7 @@ def count_facts(batches: Iterable[pa.RecordBatch]) -> DataFacts:
     """Counts measurements in batches.
 
     Args:
-        batches: With device_id, workload_id, status, licence, contributor and tvm_version, at least.
+        batches: Batches with device_id, workload_id, status, licence, contributor and tvm_version, at least.
     """
     counts: dict[str, Counter[str]] = {name: Counter() for name in _FACT_COLUMNS}
     for batch in batches:
@@ -122,17 +122,17 @@ def write_dataset_documents(
 ) -> DatasetCard:
     """Writes the card of a data folder, a sample of its rows, a picture of its latencies and `croissant.json`.
 
-    The same tables give the same files.
+    The same tables always give the same files.
 
     Args:
         place: The data folder, without journals.
-        text: The README that people wrote, or that of a new data folder.
-        name: What the card calls the data.
-        address: What `costhub.load_measurements` takes.
-        changes: The versions so far, see `dataset_card.with_change`.
-        date: Of this version, ISO 8601.
-        version: Its tag.
-        warned_rows: Id of a rule of `costhub check` -> the rows of which it warns; none by default.
+        text: The README written by people, or that of a new data folder.
+        name: Name of the data on the card.
+        address: The address for `costhub.load_measurements`.
+        changes: The versions so far; see `dataset_card.with_change`.
+        date: Date of this version, ISO 8601.
+        version: Tag of this version.
+        warned_rows: Rule id of `costhub check` -> number of rows it warns about; none by default.
 
     Raises:
         DataError: A row has no licence, or the README has no block of YAML.
@@ -167,7 +167,7 @@ def write_dataset_documents(
 
 
 def croissant_facts(card: DatasetCard) -> CroissantFacts:
-    """What `croissant.json` says of a dataset besides its files and columns: the same as its card."""
+    """Contents of `croissant.json` besides files and columns, taken from the dataset's card."""
     page = card.address.removeprefix(HF_PREFIX).partition("@")[0]
     return CroissantFacts(
         name=card.name,
@@ -208,13 +208,13 @@ def tables_hash(place: Path) -> str:
 
 
 def write_sample(place: Path, *, each: int = SAMPLE_ROWS) -> int:
-    """Writes some rows of every device as a shard in a separate folder, which holds no table.
+    """Writes some rows of every device as a shard in a separate folder, outside the tables.
 
-    The rows are drawn by the hashes of their ids, so the same rows are drawn again whatever else the folder holds.
+    The rows are drawn by the hashes of their ids, so the same rows are drawn regardless of other rows in the folder.
 
     Args:
         place: The data folder.
-        each: Rows of a device, at most.
+        each: Maximum number of rows per device.
 
     Returns:
         The number of rows; a folder without rows gets no sample.
@@ -268,11 +268,11 @@ def _compilers(place: Path) -> list[str]:
 
 
 def _origins(place: Path, address: str) -> list[dict[str, Any]]:
-    """The imported rows of a data folder, as `DatasetCard.origins` has them.
+    """The imported rows of a data folder, in the form of `DatasetCard.origins`.
 
     Args:
         place: The data folder.
-        address: Of the dataset, by which the catalogue of sources knows the places of those that costhub ships.
+        address: Of the dataset; the catalogue of sources lists the origins of those shipped with costhub.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     for batch in DataFolder.open(place).iter_measurements(columns=_ORIGIN_COLUMNS):
@@ -289,7 +289,7 @@ def _origins(place: Path, address: str) -> list[dict[str, Any]]:
 
 
 def _places(address: str, contributor: str) -> list[dict[str, Any]]:
-    """Where the rows of a shipped dataset lie in public, one entry for a revision of a repository."""
+    """Public locations of the rows of a shipped dataset, one entry per repository revision."""
     places: dict[tuple[str, str], dict[str, Any]] = {}
     for source in load_sources():
         if (source.dataset, source.contributor) == (address, contributor):

@@ -1,4 +1,4 @@
-"""Provides install_model and write_card: a trained model goes into a hub folder, with its card and manifest."""
+"""Provides install_model and write_card: puts a trained model into a hub folder, with its card and manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from costhub.hub.model_check.model_files import refuse_links
 from costhub.hub.remote.manifest import copy_verified, scan, write_manifest
 
 EVALUATION_VERSION = 1
-"""Raised by one whenever code of today could not read what it wrote before."""
+"""Incremented whenever current code could not read earlier files."""
 
 
 def install_model(
@@ -31,10 +31,10 @@ def install_model(
     org: str = "costhub",
     evaluation: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Copies a model folder to `<root>/models/<org>/<device_id>-<arch>/`, in place of the version there.
+    """Copies a model folder to `<root>/models/<org>/<device_id>-<arch>/`, replacing the version there.
 
     Args:
-        folder: What `save_model` wrote.
+        folder: A folder written by `save_model`.
         root: The hub; by default the one in the package.
         org: The organisation or person who owns the model.
         evaluation: Its figures on held-out workloads; by default those in `evaluation.json` of the folder.
@@ -69,7 +69,7 @@ def write_card_from_figures(folder: Path, *, name: str, address: str = "") -> No
 
     Args:
         folder: The model folder.
-        name: What the card calls it.
+        name: Name of the model on the card.
         address: See `write_card`.
 
     Raises:
@@ -118,7 +118,7 @@ def card_documents(
     Args:
         config: The content of `config.json`.
         evaluation: Figures on held-out workloads.
-        name: What the card calls the model.
+        name: Name of the model on the card.
         transfer: See `transfer_facts`; None if the model was not adapted.
         address: See `write_card`.
 
@@ -153,11 +153,11 @@ def write_card(
         folder: The model folder.
         config: The content of `config.json`.
         evaluation: Figures on held-out workloads.
-        name: What the card calls it.
-        address: The model's address in a hub, as `costhub tune --model` takes it; empty for a model in none.
+        name: Name of the model on the card.
+        address: The model's address in a hub, as accepted by `costhub tune --model`; empty for a model in no hub.
 
     Raises:
-        ModelError: The folder holds a link or a pipe, and the card might be written elsewhere.
+        ModelError: The folder holds a link or a pipe, so the card might be written elsewhere.
         DataError: The configuration or the figures lack what a card needs.
     """
     refuse_links(folder)

@@ -1,7 +1,7 @@
-"""Provides lock, check_lock and pull_locked: models and datasets of a project, pinned by revision and hash.
+"""Provides lock, check_lock and pull_locked: pin the models and datasets of a project by revision and hash.
 
-`costhub.lock` is JSON, sorted and one key on a line, so that a change of one pin is a change of few lines. TOML would
-read as well, but Python 3.10 has no reader of it, and no version of Python a writer.
+`costhub.lock` is JSON, sorted, with one key per line, so that changing one pin changes few lines. TOML would
+be just as readable, but Python 3.10 has no TOML reader, and no Python version has a writer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from costhub.terminal_text import clean
 
 LOCK_FILE = "costhub.lock"
 LOCK_VERSION = 1
-"""Raised by one whenever code of today could not read what it wrote before."""
+"""Incremented whenever current code could not read earlier files."""
 MAX_LOCK_BYTES = 1 << 20
 Kind = Literal["model", "dataset"]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -32,42 +32,42 @@ _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 class LockError(CosthubError):
-    """What a lock file pins has moved or changed."""
+    """Something pinned by a lock file has moved or changed."""
 
 
 class LockFileError(LockError):
-    """A lock file is missing or damaged, does not hold a name, or was asked to pin what it cannot."""
+    """A lock file is missing or damaged, lacks a name, or was asked to pin something unsupported."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One name of a project, and what it stood for."""
+    """One name used by a project, and the version it referred to."""
 
     kind: Kind
     name: str
-    """As the project writes it: a device, a model or dataset, or hf-hub:ORG/NAME."""
+    """The name as written in the project: a device, a model or dataset, or hf-hub:ORG/NAME."""
     resolved: str
-    """The ORG/NAME that it stood for."""
+    """The ORG/NAME that it referred to."""
     sha256: str
-    """Of a model the revision of its manifest, of a dataset the hash over all its shards."""
+    """For a model, the revision of its manifest; for a dataset, the hash over all its shards."""
     commit: str | None = None
-    """On the Hugging Face hub; None for a hub on this machine."""
+    """Commit on the Hugging Face hub; None for a hub on this machine."""
 
     @property
     def address(self) -> str:
-        """What finds exactly this version again, wherever it is still kept."""
+        """An address that finds exactly this version again, wherever it still exists."""
         if self.commit is not None:
             return f"{HF_PREFIX}{self.resolved}@{self.commit}"
         return f"{self.resolved}@{self.sha256[:16]}" if self.kind == "model" else self.resolved
 
 
 def pin_model(name: str) -> Pin:
-    """Pins the model that a name stands for now.
+    """Pins the model that a name currently refers to.
 
     Raises:
-        LockFileError: The name is a folder, which exists on this machine only.
+        LockFileError: The name is a folder, which exists only on this machine.
         CosthubError: There is no such model.
 
     Example:
@@ -84,10 +84,10 @@ def pin_model(name: str) -> Pin:
 
 
 def pin_dataset(name: str) -> Pin:
-    """Pins the dataset that a name stands for now.
+    """Pins the dataset that a name currently refers to.
 
     Raises:
-        LockFileError: The name is a folder, which exists on this machine only.
+        LockFileError: The name is a folder, which exists only on this machine.
         CosthubError: No hub on this machine has such a dataset.
 
     Example:
@@ -104,20 +104,20 @@ def pin_dataset(name: str) -> Pin:
 
 
 def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
-    """Pins what names stand for now, and writes the lock file; names that it already holds and that are not given stay.
+    """Pins the current version of each name and writes the lock file, keeping existing pins of other names.
 
-    Without any name, all names of the file are pinned anew: what an update of the hubs brings is taken over.
+    If no names are given, all names in the file are pinned again, which picks up any updates of the hubs.
 
     Args:
-        models: As for `costhub.pull`, but no folders.
-        datasets: As for `costhub.load_measurements`, in the hubs on this machine.
-        path: The lock file; made if missing.
+        models: Names as for `costhub.pull`, except folders.
+        datasets: Names as for `costhub.load_measurements`, from the hubs on this machine.
+        path: The lock file; created if missing.
 
     Returns:
-        All pins of the file, by kind and name.
+        All pins in the file, sorted by kind and name.
 
     Raises:
-        LockFileError: The file is not a lock file, a name stands for a folder, or there is nothing to lock.
+        LockFileError: The file is not a lock file, a name refers to a folder, or there is nothing to lock.
         CosthubError: There is no such model or dataset. The lock file is left unchanged.
 
     Example:
@@ -142,17 +142,17 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
 
 
 def read_lock(path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
-    """The pins of a lock file.
+    """Reads the pins of a lock file.
 
     Raises:
-        LockFileError: It is missing, or is not a lock file that this costhub reads.
+        LockFileError: It is missing, or not a lock file that this costhub can read.
     """
     path = Path(path)
     if not path.exists():
         raise LockFileError(f"There is no {path}. `costhub lock NAME` writes one.")
     try:
         content = json.loads(read_regular(path, limit=MAX_LOCK_BYTES, error=LockFileError))
-        if isinstance(content, dict):  # Of a newer version, nothing else is known.
+        if isinstance(content, dict):  # Nothing else is known about a newer version.
             refuse_newer(content, newest=LOCK_VERSION, what=path, error=LockFileError)
         entries = content.get("pins") if isinstance(content, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -178,7 +178,7 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
 
 
 def check_lock(path: str | Path = LOCK_FILE) -> list[str]:
-    """What differs now from the pins of a lock file, as sentences; empty if nothing does.
+    """Compares the current versions with the pins of a lock file; returns one sentence per difference.
 
     Every byte of a model and of the shards of a dataset is hashed.
 
@@ -196,7 +196,7 @@ def check_lock(path: str | Path = LOCK_FILE) -> list[str]:
 
 
 def _difference(pin: Pin) -> str:
-    """How what a name stands for differs from its pin; empty if it does not."""
+    """How the current version of a name differs from its pin; empty if it does not."""
     what = f"The {pin.kind} {clean(pin.name, 99)}"
     try:
         now = pin_model(pin.name) if pin.kind == "model" else pin_dataset(pin.name)
@@ -217,15 +217,15 @@ _UPDATE = "`costhub lock` takes it over; `costhub pull --locked` still fetches t
 
 
 def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
-    """Finds a model in exactly the version of a lock file, whatever its name stands for now.
+    """Finds a model in exactly the version of a lock file, whatever its name refers to now.
 
     Args:
-        name: Of a model in the lock file.
+        name: Name of a model in the lock file.
         path: The lock file.
 
     Raises:
         LockFileError: There is no lock file, or it lacks the name.
-        LockError: No hub has the locked version any more, or its hash differs.
+        LockError: No hub still has the locked version, or its hash differs.
 
     Example:
         >>> import tempfile
@@ -255,13 +255,13 @@ def pull_locked(name: str, *, path: str | Path = LOCK_FILE, out: str | Path | No
     """Copies a model in exactly the version of a lock file, and checks every byte of it.
 
     Args:
-        name: Of a model in the lock file.
+        name: Name of a model in the lock file.
         path: The lock file.
         out: The model folder to create; by default a folder in the cache.
 
     Raises:
-        LockError: As `find_locked`.
-        CosthubError: As `costhub.pull`.
+        LockError: As for `find_locked`.
+        CosthubError: As for `costhub.pull`.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Provides publish: a checked model or data folder becomes a version in a hub, in one commit."""
+"""Provides publish: publishes a checked model or data folder as a version in a hub, in one commit."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from costhub.hub.staging import (
     staged,
 )
 
-# Excludes what git refuses, and what looks like a branch or a commit.
+# Excludes names that git rejects, and those that look like a branch or commit.
 _TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """What a publication is about to change."""
+    """The changes that a publication will make."""
 
     to: str
     kind: Kind
@@ -54,11 +54,11 @@ class PublishPlan:
     is_new: bool
     """Whether the repository is created first."""
     warnings: Sequence[Finding] = ()
-    """What the check of a dataset warns of; the card counts these rows."""
+    """Warnings from the check of a dataset; the card counts these rows."""
 
     @property
     def bytes(self) -> int:
-        """Of all files to send."""
+        """Total size of all files to send."""
         return sum(self.files.values())
 
 
@@ -82,22 +82,22 @@ def publish(
     tag: str | None = None,
     replace: bool = False,
 ) -> PublishedVersion | None:
-    """Checks a folder and puts it into a hub, in one commit: all of it, or nothing.
+    """Checks a folder and puts it into a hub, in one commit: all of it or nothing.
 
     Args:
         folder: A model folder with its card, or a data folder.
         to: `hf-hub:ORG/NAME`, or the folder of a hub.
-        agree: Your consent, which no default gives: True, or a function that is called with the plan before
+        agree: Your consent, which is never implied: True, or a function that is called with the plan before
             anything is sent. Unless it returns True, nothing is sent.
-        name: ORG/NAME in a hub that is a folder.
+        name: ORG/NAME in a folder hub.
         tag: A permanent name for this version.
-        replace: Also remove measurements that only the hub has.
+        replace: Also remove measurements that exist only in the hub.
 
     Returns:
         What was published; None if the function `agree` did not return True.
 
     Raises:
-        CosthubError: One of its kinds: `agree` is neither True nor a function, the check finds an error, the hub
+        CosthubError: One of its subclasses: `agree` is neither True nor a function, the check finds an error, the hub
             does not accept it.
 
     Example:
@@ -116,7 +116,7 @@ def publish(
     with staged(folder) as ready:
         repo = open_repository(to, name, ready.kind)
         if tag is not None and isinstance(repo, FolderRepo):
-            repo.tag(tag, "")  # refused before the check, which takes longer
+            repo.tag(tag, "")  # rejected before the check, which takes longer
         address = repo.name if isinstance(repo, FolderRepo) else repo.address
         if ready.kind == "model":
             _address_model_card(ready.folder, address)
@@ -135,7 +135,7 @@ def publish(
 
 
 def _send(publication: _Publication, plan: PublishPlan, tag: str | None, *, is_new: bool) -> PushedCommit:
-    """Commits what the plan says, in a repository that is created if it is new, and tags it."""
+    """Commits the planned changes, in a repository that is created if it is new, and tags the commit."""
     repo, name = publication.repo, publication.ready.name
     if is_new:
         repo.create()
@@ -148,12 +148,12 @@ def _send(publication: _Publication, plan: PublishPlan, tag: str | None, *, is_n
 
 @dataclass(frozen=True)
 class _Publication:
-    """A staged folder on its way into a repository."""
+    """A staged folder being published to a repository."""
 
     repo: Repository
     ready: Staged
     replaces: bool
-    """Whether measurements that only the hub has are deleted."""
+    """Whether to delete measurements that exist only in the hub."""
     warnings: Sequence[Finding]
 
     def plan(self, head: Head | None) -> PublishPlan:
@@ -174,11 +174,11 @@ class _Publication:
         )
 
     def push(self, plan: PublishPlan, message: str) -> PushedCommit:
-        """Commits what differs from the current head.
+        """Commits the differences from the current head.
 
         Raises:
-            StaleError: Somebody else committed meanwhile.
-            HubError: The hub does not accept it, or has changed in a way that the plan does not say.
+            StaleError: Someone else committed in the meantime.
+            HubError: The hub does not accept it, or has changed in a way not covered by the plan.
         """
         head = self.repo.head()
         if head is None:
@@ -201,7 +201,7 @@ class _Publication:
         return added, sorted(path for path in head.files if path in ours and path not in files)
 
     def _refuse_loss(self, head: Head) -> None:
-        """Refuses to delete measurements that only the hub has; a shard under another name is not lost."""
+        """Refuses to delete measurements that exist only in the hub; a renamed shard is not lost."""
         if self.replaces or self.ready.kind == "model":
             return
         ours = {sha for path in self.ready.files().values() for sha in (hash_file(path).sha256, blob_id(path))}
@@ -215,7 +215,7 @@ class _Publication:
 
 
 def _check(ready: Staged) -> list[Finding]:
-    """Refuses what is not fit to go; returns the warnings, which are no reason to."""
+    """Rejects what is not fit for publication; returns the warnings, which are no reason to reject."""
     personal = personal_texts(ready.files())
     if personal:
         raise RefusedError(f"{personal[0]} Nothing was sent; remove it, because everyone could read it.")
@@ -237,7 +237,7 @@ def _check(ready: Staged) -> list[Finding]:
 
 
 def warned_rows(warnings: Sequence[Finding]) -> dict[str, int]:
-    """Id of a rule -> the rows that do not keep it, of warnings about rows.
+    """Rule id -> number of rows that break it, for warnings about rows.
 
     Example:
         >>> from costhub.dataset.check.rule import Finding
@@ -251,13 +251,13 @@ def warned_rows(warnings: Sequence[Finding]) -> dict[str, int]:
 
 
 def _address_model_card(folder: Path, address: str) -> None:
-    """Makes the commands on the card of a model name the model where it will be; any other card is left alone."""
+    """Makes the commands on a model card use the model's future address; other cards are left alone."""
     text = read_card(folder / CARD) if (folder / CARD).is_file() else ""
     try:
         card = model_card.parse(text)
         is_ours = card.version >= ADDRESSED_VERSION and model_card.is_as_rendered(text)
     except DataError:
-        return  # the check says what is wrong with it
+        return  # the check reports what is wrong with it
     if is_ours:
         (folder / CARD).write_text(model_card.render(replace(card, address=address)), encoding="utf-8")
         write_manifest(folder)
@@ -285,15 +285,15 @@ def _write_dataset_card(
 
 
 def _recorded_changes(card: Path) -> list[dict[str, Any]]:
-    """The versions that a card in a hub lists."""
+    """The versions listed on a card in a hub."""
     try:
         return recorded_changes(card.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        return []  # not a card of costhub
+        return []  # not a costhub card
 
 
 def _version_files(repo: Repository, head: Head) -> set[str]:
-    """The files of the version in the repository; what people add beside them stays."""
+    """The files of the version in the repository; files that people add beside them stay."""
     if repo.kind == "dataset":
         tables = ("measurements/", "devices/", "workloads/", "splits/", f"{SAMPLE}/train-")
         return {path for path in head.files if path.startswith(tables) or path in (*PICTURES, CROISSANT)}
@@ -301,5 +301,5 @@ def _version_files(repo: Repository, head: Head) -> set[str]:
         return set()
     try:
         return {MANIFEST, *read_manifest(repo.fetch(head, MANIFEST).parent).files}
-    except ModelError:  # not a manifest of costhub
+    except ModelError:  # not a costhub manifest
         return set()

@@ -1,4 +1,4 @@
-"""Provides pull: a verified copy of a model folder, from wherever its address points."""
+"""Provides pull: makes a verified copy of a model folder, from wherever its address points."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
         out: The model folder to create; by default a folder in the cache.
 
     Returns:
-        The model folder. An existing equal one stays; a different one is never overwritten.
+        The model folder. An identical existing one is kept; a different one is never overwritten.
 
     Raises:
         CosthubError: One of its subclasses: the name is unknown, the device has no model, the files are
-            damaged, or `out` holds something else.
+            damaged, or `out` contains something else.
     """
     return pull_resolved(find_model(name, arch=arch), out=out)
 
@@ -37,11 +37,11 @@ def pull_resolved(model: ResolvedModel, *, out: str | Path | None = None) -> Pat
     """
     source, is_shipped = model.entry.folder, model.entry.folder.is_relative_to(hubs.EMBEDDED)
     if model.commit is None and not is_shipped:
-        # Before anything is hashed. The folder itself may be a link of the user's own.
+        # Before anything is hashed. The folder itself may be a link made by the user.
         source = source.resolve()
         check_model_files(source, skip_hidden=True)
     manifest = model.entry.manifest
-    # In the cache each revision has its own folder, so an update never meets an older copy.
+    # In the cache each revision has its own folder, so an update never collides with an older copy.
     cached = cache_root() / "models" / model.entry.name / manifest.revision[:16]
     target = cached if out is None else Path(out)
     if is_shipped:
@@ -54,19 +54,19 @@ def pull_resolved(model: ResolvedModel, *, out: str | Path | None = None) -> Pat
 
 
 def resolve(name: str, *, arch: str | None = None) -> Path:
-    """The verified folder of the model that `name` stands for; only a fetched model is copied.
+    """Returns the verified folder of the model that `name` refers to; only a downloaded model is copied.
 
     Raises:
-        CosthubError: As `pull`.
+        CosthubError: As for `pull`.
     """
     return verified_folder(find_model(name, arch=arch))
 
 
 def verified_folder(model: ResolvedModel) -> Path:
-    """The folder of a resolved model, after every byte of it was checked; only a fetched model is copied.
+    """Returns the folder of a resolved model after checking every byte of it; only a downloaded model is copied.
 
     Raises:
-        CosthubError: As `pull`.
+        CosthubError: As for `pull`.
     """
     if model.commit is not None:
         return pull_resolved(model)

@@ -1,4 +1,4 @@
-"""Provides site_contents and write_site: the page of some hubs, read from their folders and written to another."""
+"""Provides site_contents and write_site: build the page of some hubs from their folders and write it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from costhub.hub.remote.manifest import Manifest, verify
 from costhub.hub.staging import read_card
 
 PICTURE_FOLDER = "pictures"
-"""Folder of the site that pictures lie in."""
+"""Folder of the site that contains the pictures."""
 MAX_PICTURE_BYTES = 8 << 20
 MAX_OPERATORS = 100
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -32,17 +32,17 @@ INDEX_PAGE = "index.html"
 
 
 def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes]]:
-    """Reads a model folder whose files agree with its manifest.
+    """Reads a model folder whose files match its manifest.
 
     Args:
         folder: The model folder.
         name: ORG/NAME, which `costhub pull` must be able to read.
 
     Returns:
-        The model, and address in the site -> content of its pictures.
+        The model, and a mapping of address in the site -> content for its pictures.
 
     Raises:
-        CosthubError: One of its kinds: the folder is damaged, or holds files that no model has.
+        CosthubError: One of its subclasses: the folder is damaged, or contains files that do not belong to a model.
     """
     parse_address(name)
     manifest = verify(folder)
@@ -70,7 +70,7 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
 
 
 def read_body(folder: Path) -> str | None:
-    """The card of a folder without its block of YAML; None without a card.
+    """The card of a folder without its block of YAML; None if there is no card.
 
     Raises:
         DataError: It is a link, not text, too long, or its block is not YAML.
@@ -87,7 +87,7 @@ def read_body(folder: Path) -> str | None:
 
 
 def _refuse_links(folder: Path, manifest: Manifest) -> None:
-    """A link may show a file that its owner never meant to publish."""
+    """Rejects links: a link may expose a file that its owner never meant to publish."""
     root = folder.resolve()
     for name in manifest.files:
         if not (folder / name).resolve().is_relative_to(root):
@@ -99,12 +99,12 @@ def _picture(path: Path, sha256: str) -> tuple[str, bytes]:
         content = file.read(MAX_PICTURE_BYTES + 1)
     if len(content) > MAX_PICTURE_BYTES or not content.startswith(_PNG):
         raise ModelError(f"{path} is not a PNG of at most {MAX_PICTURE_BYTES:,} bytes. Draw it again.")
-    # Named by content: a stranger's name would become a path, and may occur in two models.
+    # Named by content: an untrusted name would become a path, and may occur in two models.
     return f"{PICTURE_FOLDER}/{sha256[:16]}.png", content
 
 
 def _read_shares(figures: object, names: Iterable[str], folder: Path) -> dict[str, float]:
-    """The numbers under some names of a mapping; all of them are shares."""
+    """The numbers under some keys of a mapping; all of them are shares."""
     numbers = figures if isinstance(figures, Mapping) else {}
     read = {name: as_number(numbers.get(name)) for name in names}
     shares = {name: value for name, value in read.items() if value is not None}
@@ -125,7 +125,7 @@ def _operator_shares(recorded: Mapping[str, Any], folder: Path) -> dict[str, flo
 
 @dataclass(frozen=True)
 class SiteContents:
-    """What goes into a site."""
+    """The contents of a site."""
 
     site: Site
     pictures: Mapping[str, bytes]
@@ -133,20 +133,20 @@ class SiteContents:
     left_out: tuple[str, ...]
     """A sentence for each folder or index that cannot be read."""
     benchmark: bytes | None = None
-    """The leaderboard's figures, as the hub has them."""
+    """The leaderboard's figures, as stored in the hub."""
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Address in the site -> content, of all that the page links."""
+        """Address in the site -> content, for everything that the page links to."""
         return {**self.pictures, **({} if self.benchmark is None else {BENCHMARK: self.benchmark})}
 
 
 def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
-    """Reads hubs for a page; damaged folders are left out and named.
+    """Reads hubs for a page; damaged folders are left out and listed.
 
     Args:
-        roots: The hubs; of two folders or devices with one name, that in the earlier hub is taken, and the
-            leaderboard is that of the first hub which has one.
+        roots: The hubs; if two folders or devices share a name, the one in the earlier hub is used; the
+            leaderboard is that of the first hub that has one.
 
     Example:
         >>> from costhub.hub.catalogue.hubs import embedded_root
@@ -182,7 +182,7 @@ def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
 
 
 def _leaderboard(roots: Sequence[HubRoot], left_out: list[str]) -> tuple[Leaderboard | None, bytes | None]:
-    """That of the first hub with one, and its file."""
+    """The leaderboard of the first hub that has one, and its file."""
     for root in roots:
         path = root.path / BENCHMARK
         try:
@@ -196,12 +196,12 @@ def _leaderboard(roots: Sequence[HubRoot], left_out: list[str]) -> tuple[Leaderb
 
 
 def _model_order(model: SiteModel) -> tuple[Any, ...]:
-    """By device, the best model first."""
+    """Sort key: by device, the best model first."""
     return model.device_id, -model.figures.get("top_1", -1.0), model.name
 
 
 def _read_dataset(folder: Path, name: str) -> SiteDataset:
-    # pyarrow is heavy, and a hub without datasets needs none of it.
+    # pyarrow is heavy, and a hub without datasets does not need it.
     from costhub.dataset.load import open_folder
     from costhub.dataset.stats.folder_stats import coverage
     from costhub.dataset.stats.observations import read_observations
@@ -222,7 +222,7 @@ def _read_dataset(folder: Path, name: str) -> SiteDataset:
 
 
 def _device_rows(roots: Sequence[HubRoot], used: set[str], left_out: list[str]) -> tuple[Mapping[str, Any], ...]:
-    """Rows of the indexes, and of devices that only models or measurements mention."""
+    """Rows of the indexes, and of devices mentioned only in models or measurements."""
     indexed: dict[str, Mapping[str, Any]] = {}
     for root in roots:
         try:
@@ -248,18 +248,18 @@ def _left_out_message(path: Path, error: Exception) -> str:
 
 
 def write_site(out: str | Path, page: str, files: Mapping[str, bytes]) -> Path:
-    """Writes a site beside its place and swaps it in; readers see either the old or the new one.
+    """Writes a site next to its destination and swaps it in; readers see either the old or the new one.
 
     Args:
-        out: The folder to create. An empty one, or one that holds nothing but an earlier site, is replaced.
+        out: The folder to create. An empty folder, or one that contains only an earlier site, is replaced.
         page: Its HTML.
         files: Address in the site -> content.
 
     Returns:
-        The page's file.
+        The file of the page.
 
     Raises:
-        ArgumentError: `out` holds something else; nothing was changed.
+        ArgumentError: `out` contains something else; nothing was changed.
     """
     target = Path(out).resolve()
     refuse_occupied(target)
@@ -281,10 +281,10 @@ def write_site(out: str | Path, page: str, files: Mapping[str, bytes]) -> Path:
 
 
 def refuse_occupied(out: str | Path) -> None:
-    """Refuses a folder that holds more than an earlier site.
+    """Rejects a folder that contains more than an earlier site.
 
     Raises:
-        ArgumentError: It does.
+        ArgumentError: The folder contains something else.
     """
     target = Path(out).resolve()
     if not target.exists():
@@ -300,7 +300,7 @@ def refuse_occupied(out: str | Path) -> None:
 
 
 def _foreign_file(target: Path) -> str | None:
-    """A file in the folder that `write_site` did not write; None without one."""
+    """A file in the folder that `write_site` did not write; None if there is none."""
     for path in sorted(target.rglob("*")):
         name = path.relative_to(target).as_posix()
         if path.is_symlink() or name not in (INDEX_PAGE, PICTURE_FOLDER, BENCHMARK):

@@ -1,4 +1,4 @@
-"""Provides what comes before anything is sent: a private copy, the search for personal data, and consent."""
+"""Provides the steps before anything is sent: a private copy, the search for personal data, and consent."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from costhub.hub.remote.remote_repo import Kind
 
 Plan = TypeVar("Plan")
 Consent: TypeAlias = Literal[True] | Callable[[Plan], bool]
-"""Consent to sending: True, or a function that gets the plan of what is sent and returns True."""
+"""Consent to sending: True, or a function that receives the plan and returns True."""
 
 _NAME_COLUMNS = (*(name for name in PERSONAL_COLUMNS if name != "contributor"), "space")
-"""`contributor` names the person who measured, who agrees to that by sending it."""
+"""`contributor` names the person who measured, who agrees to this by sending it."""
 _DEVICE_NAME_COLUMNS = ("device_id", "aliases", "model_name", "driver", "probe_method", "governor")
 _COMMON_NAMES = frozenset(
     {"localhost", "root", "user", "users", "home", "ubuntu", "debian", "runner", "admin", "nobody", "builder"}
@@ -47,12 +47,12 @@ _SHORTEST_NAME = 4
 
 @dataclass(frozen=True)
 class Staged:
-    """A copy of a folder, reduced to what may go to a hub."""
+    """A copy of a folder, reduced to the files that may go to a hub."""
 
     folder: Path
     kind: Kind
     name: str
-    """Of the folder it is a copy of."""
+    """Path of the folder it was copied from."""
 
     def files(self) -> Mapping[str, Path]:
         """Path in the repository -> file."""
@@ -61,7 +61,7 @@ class Staged:
 
 
 def check_consent(agree: Any) -> None:
-    """Refuses what is not a way to consent, before anything is copied or looked at.
+    """Rejects anything that is not a valid form of consent, before anything is copied or checked.
 
     Raises:
         RefusedError: It is neither True nor a function.
@@ -101,13 +101,13 @@ def folder_kind(folder: str | Path) -> Kind:
 
 @contextlib.contextmanager
 def staged(folder: str | Path) -> Iterator[Staged]:
-    """Copies what a hub gets of a folder, so that what is checked is what is sent.
+    """Copies the part of a folder that goes to a hub, so that exactly the checked files are sent.
 
-    Of a model that is everything; of a data folder its card, shards and splits, and the rows of its journals as
+    For a model this is everything; for a data folder its card, shards and splits, and the rows of its journals as
     shards. Locks, features and half-written files stay behind.
 
     Raises:
-        CosthubError: One of its kinds: the folder is missing, holds links, or changes meanwhile.
+        CosthubError: One of its subclasses: the folder is missing, contains links, or changes in the meantime.
     """
     source, kind = Path(folder), folder_kind(folder)
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:
@@ -155,10 +155,10 @@ def _stage_dataset(source: Path, place: Path) -> None:
 
 
 def read_card(card: Path) -> str:
-    """The text of a card.
+    """Reads the text of a card.
 
     Raises:
-        DataError: It is not text in UTF-8, or too long for a card.
+        DataError: It is not UTF-8 text, or too long for a card.
     """
     try:
         return read_regular(card, limit=4 * MAX_CARD_CHARACTERS, error=DataError).decode("utf-8")
@@ -169,13 +169,13 @@ def read_card(card: Path) -> str:
 def _files_to_send(source: Path) -> list[str]:
     """The files of a data folder that a hub gets, in order."""
     tables = [source / "devices", source / "workloads"]
-    # Not by a pattern, which matches hidden folders: no check looks into those.
+    # Not by a glob pattern, which also matches hidden folders: no check looks into those.
     tables += [source / "measurements" / name for name in DataFolder.open(source).device_ids()]
     files = [path for folder in tables for path in shard_paths(folder)]
     files += sorted(source.glob("splits/*.json"))
     files += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if os.path.lexists(path)]
     try:
-        # An empty journal does not count. Anything but a plain file stays in the list, to be refused.
+        # An empty journal does not count. Anything but a plain file stays in the list, to be rejected.
         states = [(path, path.lstat()) for path in files]
     except FileNotFoundError:
         raise _changed_meanwhile(source) from None
@@ -187,7 +187,7 @@ def _changed_meanwhile(source: Path) -> DataError:
 
 
 def personal_texts(files: Mapping[str, Path]) -> list[str]:
-    """Finds what cards and configurations reveal about a person's machine.
+    """Finds details in cards and configurations that reveal a person's machine.
 
     An e-mail address in a card is meant for readers, so it may stay.
 

@@ -1,4 +1,4 @@
-"""Provides the device index, every device that costhub knows by name, and the rows that are completed from it."""
+"""Provides the device index, i.e. every device that costhub knows by name, and rows completed from it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from costhub.files import cache_root, read_regular, refuse_newer
 from costhub.hub.catalogue.hubs import EMBEDDED, hub_roots, is_plain_name
 
 MAX_INDEX_BYTES = 16 << 20
-"""Of an index, which has some two kB a device."""
+"""Size limit of an index, which takes about two kB per device."""
 INDEX_VERSION = 1
-"""Of the index file. Raised by one whenever code of today could not read what it wrote before."""
+"""Version of the index file, incremented whenever current code could not read earlier files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +40,16 @@ class Device:
     l1d_bytes: int | None = None
     """Per core."""
     l2_bytes: int | None = None
-    """Per core of a CPU, in all of a GPU."""
+    """Per core of a CPU, in total for a GPU."""
     l3_bytes: int | None = None
-    """In all."""
+    """In total."""
     memory_bytes: int | None = None
     driver: str | None = None
     isa_features: tuple[str, ...] = ()
     target: str | None = None
     """The TVM target, as JSON."""
     peak_gflops: float | None = None
-    """Of float32."""
+    """Measured with float32."""
     peak_gflops_float64: float | None = None
     peak_gflops_float16: float | None = None
     peak_gflops_bfloat16: float | None = None
@@ -85,7 +85,7 @@ class Device:
             if isinstance(columns[key], bool) or not isinstance(columns[key], Real):
                 raise DataError(f"{key} of the device {row['device_id']} is {columns[key]!r:.99}, not a number.")
         if "probed_at" in columns:
-            # A row from a new probe holds a datetime; JSON needs text.
+            # A row from a new probe contains a datetime; JSON needs text.
             columns["probed_at"] = str(getattr(columns["probed_at"], "isoformat", columns["probed_at"].__str__)())
         return cls(**columns)
 
@@ -99,7 +99,7 @@ _NUMBERS = {field.name for field in fields(Device) if str(field.type).startswith
 
 
 def load_devices() -> tuple[Device, ...]:
-    """The devices of all hubs in order of their id; a shared hub's row takes precedence over the embedded one.
+    """Lists the devices of all hubs, ordered by id; a shared hub's row takes precedence over the embedded one.
 
     Example:
         >>> "nvidia-h200" in [device.device_id for device in load_devices()]
@@ -113,7 +113,7 @@ def load_devices() -> tuple[Device, ...]:
 
 
 def read_devices(path: Path) -> tuple[Device, ...]:
-    """The devices in one index file, read again only after a change; empty without a file.
+    """Reads the devices in one index file, again only after a change; empty if there is no file.
 
     Raises:
         DataError: The file is not a device index.
@@ -140,17 +140,17 @@ def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
 
 
 def find_device(device_id: str) -> Device | None:
-    """The device with exactly this id, or None."""
+    """Finds the device with exactly this id, or None."""
     return next((device for device in load_devices() if device.device_id == device_id), None)
 
 
 def knows_instructions(names: Iterable[str], device: Mapping[str, Any]) -> bool:
-    """Whether one of some devices of the index has vectors as wide as a device, and instructions in common with it.
+    """Whether any of some indexed devices has vectors as wide as a given device's, and instructions in common with it.
 
-    A model of such a device gains next to nothing by adapting (docs/measured/transfer.md).
+    A model of such a device gains almost nothing from adaptation (docs/measured/transfer.md).
 
     Args:
-        names: Ids of devices, for example of those that a model has learned from.
+        names: Ids of devices, for example those that a model was trained on.
         device: A row of the devices table.
 
     Example:
@@ -165,9 +165,9 @@ def knows_instructions(names: Iterable[str], device: Mapping[str, Any]) -> bool:
 
 
 def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.json") -> Device:
-    """Puts a device into an index file, replacing the one with its id.
+    """Puts a device into an index file, replacing any device with the same id.
 
-    Columns that the new row leaves open keep their old values, and aliases add up: identifying again loses nothing.
+    Columns missing from the new row keep their old values, and aliases accumulate: identifying again loses nothing.
 
     Args:
         row: Columns of the `devices` table.
@@ -200,7 +200,7 @@ def _write_devices(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def device_rows(data: str | Path, device_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The rows of some devices; an unknown device has its id only.
+    """The rows of some devices; an unknown device has only its id.
 
     Args:
         data: A data folder, whose rows take precedence over the index.
@@ -214,7 +214,7 @@ def device_rows(data: str | Path, device_ids: Iterable[str]) -> dict[str, dict[s
 
 
 def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the `devices` table, completed from the index or else from `keep_probed_figures`.
+    """Completes a row of the `devices` table from the index, or else from the figures of `keep_probed_figures`.
 
     Raises:
         DataError: An index, or the file of `keep_probed_figures`, cannot be read.
@@ -228,7 +228,7 @@ def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
     probed = _row_of(
         next((device for device in read_devices(_probed_figures_file()) if device.device_id == name), None)
     )
-    # The index takes precedence, because models learned from its figures.
+    # The index takes precedence, because models were trained on its figures.
     return {**indexed, **_stated_facts(probed), **_stated_facts(indexed), **_stated_facts(row)}
 
 

@@ -1,4 +1,4 @@
-"""Provides find_model and choose_model: the one model that an address stands for, and the reason."""
+"""Provides find_model and choose_model: the single model that an address refers to, and the reason."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PINNED_REVISION = re.compile(r"[0-9a-f]{7,64}")
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """The model that an address stands for."""
+    """The model that an address refers to."""
 
     entry: ModelEntry
     explain: Callable[[], str]
-    """Gives the sentence of `reason`."""
+    """Returns the sentence of `reason`."""
     commit: str | None = None
-    """On the Hugging Face hub, where anyone may have written the model; None for a folder on this machine."""
+    """Commit on the Hugging Face hub, where anyone may have written the model; None for a folder on this machine."""
 
     @property
     def revision(self) -> str | None:
@@ -38,21 +38,21 @@ class ResolvedModel:
 
     @property
     def reason(self) -> str:
-        """Why it was chosen, for people."""
+        """Why it was chosen, in a readable sentence."""
         return self.explain()
 
 
 def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
-    """Finds the model that `text` stands for: a model folder at that path, or else the name of one.
+    """Finds the model that `text` refers to: a model folder at that path, or else a model by name.
 
-    `costhub/NAME` is the model in the hub, `./NAME` always a folder.
+    `costhub/NAME` is the model in the hub, `./NAME` is always a folder.
 
     Args:
         text: A device or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
         arch: The architecture; by default that of the best model.
 
     Raises:
-        CosthubError: One of its kinds: an unknown or ambiguous name, no model, another architecture.
+        CosthubError: One of its subclasses: an unknown or ambiguous name, no model, another architecture.
     """
     if text and (Path(text) / CONFIG).is_file():
         return _from_folder(Path(text), arch)
@@ -65,21 +65,21 @@ def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
         return _from_index(address, arch)
     except (AddressError, UnknownNameError):
         if Path(text).exists():
-            return _from_folder(Path(text), arch)  # which says what it is instead
+            return _from_folder(Path(text), arch)  # which reports what it is instead
         raise
 
 
 def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None = None) -> ResolvedModel:
-    """Finds the model that `name` stands for; `auto` stands for that of the device most similar to `descriptor`.
+    """Finds the model that `name` refers to; `auto` means the model of the device most similar to `descriptor`.
 
     Args:
-        name: What `costhub pull` takes, or ``auto``.
-        descriptor: The row of this machine in the devices table.
+        name: A name accepted by `costhub pull`, or ``auto``.
+        descriptor: This machine's row in the devices table.
         arch: The architecture; by default that of the best model.
 
     Raises:
         ModelError: No device of this kind has a model.
-        CosthubError: As `find_model`.
+        CosthubError: As for `find_model`.
     """
     if name != AUTO:
         return find_model(name, arch=arch)
@@ -94,13 +94,13 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
 
 
 def kinds_of(entry: ModelEntry) -> tuple[str, ...]:
-    """The kinds of device that a model is for, such as ``cpu`` or ``cuda``; none if the index lacks its devices."""
+    """The kinds of device that a model is for, such as ``cpu`` or ``cuda``; empty if the index lacks its devices."""
     found = (find_device(device_id) for device_id in entry.devices)
     return tuple(dict.fromkeys(device.kind for device in found if device is not None))
 
 
 def is_of_kind(entry: ModelEntry, descriptor: Mapping[str, Any]) -> bool | None:
-    """Whether a model is of a device's kind; None where the devices of the model are not known.
+    """Whether a model is for a device's kind; None if the model's devices are unknown.
 
     Args:
         entry: The model.
@@ -111,13 +111,13 @@ def is_of_kind(entry: ModelEntry, descriptor: Mapping[str, Any]) -> bool | None:
 
 
 def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False) -> None:
-    """Refuses a model of GPUs for a CPU, and the reverse: it ranks the programs there about as well as chance.
+    """Rejects a GPU model for a CPU and vice versa: it would rank programs no better than chance.
 
     Args:
         entry: The model.
-        kind: The kind of the device that it shall score for.
+        kind: The kind of device to score programs for.
         device: The name of that device, for the message.
-        allow: Whether the user insists.
+        allow: Whether the user explicitly allows it.
 
     Raises:
         ModelError: The model is for other kinds of device, and `allow` is False.
@@ -133,7 +133,7 @@ def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False
 
 
 def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) -> list[ResolvedModel]:
-    """All models of devices of one kind in the hubs here, those of the most similar device first.
+    """Lists all models for devices of one kind in the hubs here, the most similar devices first.
 
     Args:
         descriptor: The row of a device in the `devices` table.
@@ -197,7 +197,7 @@ def _from_index(address: Address, arch: str | None) -> ResolvedModel:
 
 
 def _resolved(name: str, entries: Sequence[ModelEntry]) -> ResolvedName:
-    """The device that a name stands for: one of the index, or else one that only a model names."""
+    """The device that a name refers to: one from the index, or else one mentioned only by a model."""
     indexed = load_devices()
     known = {device.device_id for device in indexed}
     named = dict.fromkeys(device_id for entry in entries for device_id in entry.devices if device_id not in known)
@@ -208,7 +208,7 @@ def _resolved(name: str, entries: Sequence[ModelEntry]) -> ResolvedName:
 
 
 def _pinned(entries: Sequence[ModelEntry], address: Address, explain: Callable[[], str]) -> ResolvedModel:
-    """The first entry, or the first one of the address's revision."""
+    """The first entry, or the first one with the address's revision."""
     pin = address.revision
     if pin is None:
         return ResolvedModel(entries[0], explain)
@@ -229,7 +229,7 @@ def _named(entry: ModelEntry) -> str:
 
 
 def _nearest(found: ResolvedModel, nearest: NearestDevice, device_id: Any) -> str:
-    """Why the model of a device is the one to take; it may be one of many devices, which has another name."""
+    """Explains why the model of a device was chosen; a model of many devices goes by another name."""
     if found.entry.device_id == nearest.device_id:
         return nearest.reason
     others = len(found.entry.trained_on) - 1
@@ -240,7 +240,7 @@ def _nearest(found: ResolvedModel, nearest: NearestDevice, device_id: Any) -> st
 
 
 def _best(entries: Sequence[ModelEntry], device_id: str, arch: str | None) -> str:
-    """Why the first of some models of a device is the one to take."""
+    """Explains why the first of several models of a device was chosen."""
     kind = f"{arch} model" if arch else "model"
     if len(entries) == 1:
         return f"It is the only {kind} for {device_id} in the hubs here."

@@ -28,7 +28,7 @@ CONDITIONED = "conditioned"
 """The architecture of models that take the device as an input."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 MAX_CONFIG_BYTES = 16 << 20
-"""A tree model's configuration may hold its scaler and splits, and its figures one row per workload."""
+"""The configuration of a tree model may contain its scaler and splits, and its figures one row per workload."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class HubRoot:
 
     path: Path
     label: str
-    """Its name for people."""
+    """Its readable name."""
 
     @property
     def devices_file(self) -> Path:
@@ -62,10 +62,10 @@ def hub_roots() -> tuple[HubRoot, ...]:
 
 
 def hubs_searched() -> str:
-    """A sentence for messages on names that no hub has: where else they could come from.
+    """A sentence for messages about names that no hub has, on where else they could come from.
 
     Raises:
-        AddressError: As `hub_roots`.
+        AddressError: As for `hub_roots`.
     """
     shared, *embedded = hub_roots()
     if embedded:
@@ -79,7 +79,7 @@ def embedded_root() -> HubRoot:
 
 
 def folder_root(path: str | Path) -> HubRoot:
-    """A hub by its folder.
+    """Makes a hub from its folder.
 
     Raises:
         AddressError: It is not a hub: it has no models, no datasets and no device index.
@@ -102,10 +102,10 @@ class ModelEntry:
     device_id: str
     arch: str
     top_1: float | None
-    """On held-out workloads: the mean over its devices, or the figure of one of them; None if it was not
+    """Top-1 figure on held-out workloads: the mean over its devices, or that of one device; None if it was not
     evaluated."""
     origin: str
-    """The hub that holds it, for people."""
+    """Readable name of the hub that holds it."""
     trained_on: tuple[str, ...] = ()
     """Devices that a conditioned model was trained on."""
     is_published: bool = True
@@ -113,7 +113,7 @@ class ModelEntry:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """All devices that it serves."""
+        """All devices that it is for."""
         return self.device_id, *self.trained_on
 
     @property
@@ -123,7 +123,7 @@ class ModelEntry:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What its files must be, read once; without a manifest, what they are now.
+        """The expected contents of its files, read once; without a manifest, their current contents.
 
         Raises:
             ModelError: The manifest cannot be used, or is missing from a hub.
@@ -132,7 +132,7 @@ class ModelEntry:
 
 
 def list_models() -> tuple[ModelEntry, ...]:
-    """The models of all hubs, best first.
+    """Lists the models of all hubs, best first.
 
     A model in the shared hub hides one of the same ORG/NAME in the embedded hub.
     A folder that is not a model is left out (see `unreadable_models`): one bad folder must not hide the others.
@@ -145,7 +145,7 @@ def list_models() -> tuple[ModelEntry, ...]:
 
 
 def models_for(device_id: str, entries: Iterable[ModelEntry] | None = None) -> tuple[ModelEntry, ...]:
-    """The models for one device with their figures on it, best first.
+    """Lists the models for one device with their figures on it, best first.
 
     Args:
         device_id: The device.
@@ -160,7 +160,7 @@ def _best_first(entries: Iterable[ModelEntry]) -> tuple[ModelEntry, ...]:
 
 
 def _with_figure_on(entry: ModelEntry, device_id: str) -> ModelEntry:
-    """The entry with its figure on one of its devices, which says more than the mean over all of them."""
+    """The entry with its figure on one of its devices, which is more informative than the mean over all of them."""
     figure = _top_1_on(entry.folder, device_id) if device_id in entry.trained_on else None
     return entry if figure is None else replace(entry, top_1=figure)
 
@@ -181,12 +181,12 @@ def unreadable_models() -> tuple[str, ...]:
 
 
 def dataset_folders() -> dict[str, Path]:
-    """ORG/NAME -> folder of the datasets of all hubs, those in the shared hub first."""
+    """ORG/NAME -> folder of the datasets of all hubs, with those in the shared hub first."""
     return named_folders(hub_roots(), "datasets")
 
 
 def named_folders(roots: Iterable[HubRoot], kind: str) -> dict[str, Path]:
-    """ORG/NAME -> folder of some hubs; of two with one name, that in the earlier hub.
+    """ORG/NAME -> folder for some hubs; if two share a name, the one in the earlier hub.
 
     Args:
         roots: The hubs.
@@ -220,7 +220,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Reads `config.json` of a model folder, and checks that it names an architecture and a device.
 
     Raises:
-        ModelError: It is missing, no regular file, too large, not JSON, or lacks one of the two.
+        ModelError: It is missing, not a regular file, too large, not JSON, or lacks one of the two.
     """
     path = folder / CONFIG
     if not os.path.lexists(path):
@@ -229,7 +229,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(read_regular(path, limit=MAX_CONFIG_BYTES, error=ModelError))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); the model cannot be read.") from error
-    # The two become parts of paths, so only plain names are allowed.
+    # Both become parts of paths, so only plain names are allowed.
     if not isinstance(config, dict) or not all(is_plain_name(config.get(key)) for key in ("arch", "device_id")):
         raise ModelError(
             f"{path} does not say which architecture and device the model is for; expected arch, device_id."

@@ -19,14 +19,14 @@ HARDWARE_NAMES = {
     "xeon-3th-generation-(ice-lake)": "intel-xeon-icelake-2c",
     "epyc-4th-generation-(genoa)": "amd-epyc-zen4-2c",
 }
-"""What the Hugging Face hub calls devices in its list of hardware (`packages/tasks/src/hardware.ts` of huggingface.js),
+"""The Hugging Face hub's names of devices in its hardware list (`packages/tasks/src/hardware.ts` of huggingface.js),
 in the form that `normalise` gives it, where that is neither an id nor an alias: of a GPU the words of its `sku`, of a
 CPU the name of its generation, spelt as there. What has no device here is left out."""
 
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """The device, and perhaps the architecture, that a name stands for."""
+    """The device, and perhaps the architecture, that a name refers to."""
 
     device: Device
     arch: str | None = None
@@ -34,7 +34,7 @@ class ResolvedName:
 
 
 def normalise(name: str) -> str:
-    """The form names are compared in: lower case, with hyphens.
+    """Converts a name to the form used for comparison: lower case, with hyphens.
 
     Example:
         >>> normalise("NVIDIA H200")
@@ -44,15 +44,15 @@ def normalise(name: str) -> str:
 
 
 def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device:
-    """The one device with this id or alias.
+    """Finds the single device with this id or alias.
 
     Args:
-        name: As a person writes it.
+        name: The name as typed by a person.
         devices: The devices to search; the index by default.
 
     Raises:
         UnknownNameError: No device has that name; the message lists similar ones.
-        AmbiguousNameError: It is an alias of several devices, and the id of none.
+        AmbiguousNameError: It is an alias of several devices and not the id of any.
     """
     searched = load_devices() if devices is None else devices
     device = _lookup(normalise(name), searched)
@@ -65,7 +65,7 @@ def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device
 def resolve_name(
     name: str, devices: Sequence[Device] | None = None, models: Sequence[ModelEntry] | None = None
 ) -> ResolvedName:
-    """Reads a name as a device, or as a device followed by an architecture that some model of the hubs has.
+    """Reads a name as a device, or as a device followed by an architecture that some model in the hubs has.
 
     Raises:
         UnknownNameError: It is neither; the message lists similar ones.
@@ -103,7 +103,7 @@ def _lookup(normalised: str, devices: Sequence[Device]) -> Device | None:
 
 
 def hardware_device(name: str) -> str | None:
-    """The device with this name in the Hugging Face hub's list of hardware; None if the list has no such name.
+    """Finds the device with this name in the Hugging Face hub's list of hardware; None if the list has no such name.
 
     Example:
         >>> hardware_device("EPYC 4th Generation (Genoa)"), hardware_device("GPU NVIDIA A100")
@@ -118,7 +118,7 @@ def hardware_device(name: str) -> str | None:
 
 
 def _unlisted(devices: Sequence[Device]) -> str:
-    """What a device without an entry takes, as a sentence."""
+    """Explains, in a sentence, what to use for a device without an entry."""
     ids = {device.device_id for device in devices}
     stand_ins = [name for name in dict.fromkeys(STAND_INS.values()) if name in ids]
     use = f"uses {either(stand_ins)}" if stand_ins else "has no model of its own"

@@ -11,17 +11,17 @@ from costhub.hub.catalogue.devices import Device, load_devices
 from costhub.hub.catalogue.hubs import list_models
 from costhub.terminal_text import counted
 
-# The distance adds up, in units of one doubling of the core count:
+# The distance is a sum, in units of one doubling of the core count:
 #   4 for another microarchitecture, 2 for another vendor: which schedules win follows the core's design;
 #   2 per doubling of the SIMD width: vector lengths and register tiles follow it;
 #   1 per doubling of cores, 1/2 per doubling of each cache: tile sizes follow them.
-# A fact that only one side states counts as one difference or doubling; one that neither states, as nothing.
+# A fact known for only one side counts as one difference or doubling; one known for neither counts nothing.
 NAMED_WEIGHTS = {"microarchitecture": 4.0, "vendor": 2.0}
 SIZED_WEIGHTS = {"simd_bits": 2.0, "cores": 1.0, "l1d_bytes": 0.5, "l2_bytes": 0.5, "l3_bytes": 0.5}
 STAND_INS = {"cpu": "any-cpu", "cuda": "any-gpu", "rocm": "any-gpu"}
-"""Kind -> the name that stands for all devices of the kind without a model."""
+"""Kind -> the name representing all devices of that kind without a model."""
 MAX_DOUBLINGS = 6.0
-"""Beyond a factor of 64, more difference carries no more information."""
+"""Beyond a factor of 64, larger differences carry no further information."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class NearestDevice:
     distance: float
     """0 for equal descriptors; the distance to one of `STAND_INS` counts every known fact."""
     reason: str
-    """A sentence for people."""
+    """A readable explanation."""
 
 
 def distance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
-    """How unlike two descriptors are: 0 for equal ones, symmetric, infinite for different kinds.
+    """The dissimilarity of two descriptors: 0 for equal ones, symmetric, infinite for different kinds.
 
     Args:
         a: A row of the `devices` table.
@@ -54,7 +54,7 @@ def distance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 
 
 def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] | None = None) -> NearestDevice | None:
-    """The device with a model that is most similar to `descriptor`, or None if no device of its kind has one.
+    """Finds the device with a model that is most similar to `descriptor`; None if no device of its kind has one.
 
     A device without a model gets that of its kind's `STAND_INS`, if one exists: it takes the device's figures as input
     and ranks the programs of an unseen device better than the model of a similar device does
@@ -80,7 +80,7 @@ def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] |
 
 
 def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> list[str]:
-    """The devices of the descriptor's kind, the most similar first; unknown ones are left out.
+    """Sorts the devices of the descriptor's kind, the most similar first; unknown ones are left out.
 
     Args:
         descriptor: A row of the `devices` table.

@@ -1,1 +1,1 @@
-"""Checks model folders from strangers before they are used."""
+"""Checks untrusted model folders before they are used."""

@@ -1,4 +1,4 @@
-"""Provides check_model_files: the files of a model folder, before anything parses them."""
+"""Provides check_model_files: checks the files of a model folder before anything parses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costhub.hub.remote.manifest import MAX_FILES, MAX_TOTAL_BYTES, same_names
 from costhub.terminal_text import clean
 
 MAX_TEXT_BYTES = 16 << 20
-"""Of a JSON file or a card."""
+"""Size limit of a JSON file or a card."""
 MAX_DEPTH = 4
 """Nested folders: a compound model of compound models has two."""
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -31,22 +31,22 @@ _DTYPE_BYTES = {"F32": 4, "F64": 8, "I64": 8}
 class _ListedFile:
     path: Path
     name: str
-    """Within the folder, with forward slashes, safe for a message."""
+    """Path within the folder, with forward slashes, safe for a message."""
     size: int
 
 
 def check_model_files(folder: str | Path, *, skip_hidden: bool = False) -> None:
     """Checks the name, kind and first bytes of everything in a model folder.
 
-    A file that differs from what its name says is refused, so no pickle, archive or program can hide under
+    A file whose content does not match its name is rejected, so no pickle, archive or program can hide under
     another name. Links are not followed.
 
     Args:
         folder: The model folder.
-        skip_hidden: Pass over what is hidden at its top, such as `.git`, because it will not be used.
+        skip_hidden: Ignore hidden entries at its top level, such as `.git`, because they will not be used.
 
     Raises:
-        ModelError: The folder holds something that no model has.
+        ModelError: The folder contains something that does not belong to a model.
     """
     root = Path(folder)
     if root.is_symlink() or not root.is_dir():
@@ -60,13 +60,13 @@ def check_model_files(folder: str | Path, *, skip_hidden: bool = False) -> None:
 
 
 def refuse_links(folder: str | Path) -> None:
-    """Refuses a folder that holds links, pipes, sockets or devices; hidden ones at its top are passed over.
+    """Rejects a folder that contains links, pipes, sockets or devices; hidden ones at its top level are ignored.
 
-    For a folder that is used where it is, with files beside the model's: none but those of a model is read, and
-    these are what they seem.
+    For a folder that is used in place and may hold other files: only the model's files are read, and
+    those are regular files.
 
     Raises:
-        ModelError: The folder holds one of them.
+        ModelError: The folder contains one of these.
     """
     for _ in _walk(Path(folder), skip_hidden=True, checks_names=False):
         pass
@@ -76,10 +76,10 @@ def check_model_path(name: str) -> None:
     """Checks the path of a file before it is fetched, as `check_model_files` does afterwards.
 
     Args:
-        name: Within the folder, with forward slashes.
+        name: Path within the folder, with forward slashes.
 
     Raises:
-        ModelError: No model has a file of that name.
+        ModelError: Models have no file with this name.
 
     Example:
         >>> check_model_path("member_0/model.ubj")
@@ -106,7 +106,7 @@ def _bounded(root: Path, walk: Iterator[_ListedFile]) -> list[_ListedFile]:
 
 
 def _walk(root: Path, *, skip_hidden: bool, checks_names: bool = True) -> Iterator[_ListedFile]:
-    """The files of a folder and its folders, in order; links and other kinds of files are refused."""
+    """The files of a folder and its subfolders, in order; links and other kinds of files are rejected."""
     open_folders = [(root, "", 0)]
     while open_folders:
         folder, prefix, depth = open_folders.pop()
@@ -161,17 +161,17 @@ def _is_text(path: Path) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """A text file of a model folder; a link is refused.
+    """Reads a text file of a model folder; links are rejected.
 
     Raises:
         ModelError: It is not a regular file, or too large.
-        UnicodeDecodeError: It is not UTF-8, which `check_model_files` refuses.
+        UnicodeDecodeError: It is not UTF-8, which `check_model_files` rejects.
     """
     return read_regular(path, limit=MAX_TEXT_BYTES, follow=False, error=ModelError).decode("utf-8")
 
 
 def read_strict_json(path: Path) -> dict[str, Any]:
-    """Reads an unambiguous JSON object: without repeated keys and NaN.
+    """Reads an unambiguous JSON object: without repeated keys or NaN.
 
     Raises:
         ModelError: It is not such an object.
@@ -190,7 +190,7 @@ def read_strict_json(path: Path) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without repeated keys, of which readers would take different ones."""
+    """An object without repeated keys, which different readers would resolve differently."""
     content = dict(pairs)
     if len(content) < len(pairs):
         raise ValueError("a key occurs twice")
@@ -198,7 +198,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_tensor_header(path: Path) -> None:
-    """Checks that the tensors of a file fill it from end to end, and are of the types that models have.
+    """Checks that the tensors of a file fill it completely, and have types that models use.
 
     Raises:
         ModelError: They do not.
@@ -233,10 +233,10 @@ def check_tensor_header(path: Path) -> None:
 
 
 def _tensor_range(entry: dict[str, Any]) -> tuple[int, int]:
-    """Where a tensor begins and ends.
+    """The start and end of a tensor.
 
     Raises:
-        ValueError: Its type, shape and place do not go together.
+        ValueError: Its type, shape and offsets are inconsistent.
     """
     shape, (start, end) = entry["shape"], entry["data_offsets"]
     if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):

@@ -1,4 +1,4 @@
-"""Provides check_model and check_loadable: a stranger's model against everything that loading relies on."""
+"""Provides check_model and check_loadable: check an untrusted model for everything that loading relies on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from costhub.terminal_text import clean
 
 LOAD_S = 120.0
 LIMITS = Limits(address_space_bytes=16 << 30, cpu_s=LOAD_S, file_bytes=1 << 20)
-"""torch and xgboost map some 8 GiB of which they use little; a model adds twice the size of its file."""
+"""torch and xgboost map about 8 GiB but use little of it; a model adds twice the size of its file."""
 _KNOWN = frozenset({"costhub_format", "options", *(field.name for field in fields(ModelInfo))})
 
 
@@ -34,7 +34,7 @@ def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
 
     Args:
         folder: The model folder.
-        needs_card: Refuse one without a card.
+        needs_card: Reject a model without a card.
 
     Returns:
         The origin of the model.
@@ -76,24 +76,24 @@ def check_loadable(folder: str | Path) -> ModelInfo:
 
 
 def find_problem(folder: str) -> str:
-    """Loads a model folder; returns a sentence on what is wrong with it, empty if nothing is."""
+    """Loads a model folder; returns a sentence describing the problem, empty if there is none."""
     try:
         load_model(folder)
     except CosthubError as error:
         return str(error)
     except MemoryError:
         return f"Loading {folder} takes more memory than a cost model needs."
-    except Exception as error:  # native parsers of damaged files raise anything
+    except Exception as error:  # native parsers of damaged files can raise anything
         return f"{folder} cannot be loaded ({type(error).__name__}). Train or fetch the model again."
     return ""
 
 
 def load_in_child(folder: str | Path) -> None:
-    """Loads a model folder in a child process, where a crash or a hang costs nothing.
+    """Loads a model folder in a child process, where a crash or hang does no harm.
 
     Raises:
         ModelError: It does not load.
-        MeasureError: The child process does not start.
+        MeasureError: The child process cannot be started.
     """
     with Child(limits=LIMITS, is_shared=False) as child:
         try:
@@ -118,7 +118,7 @@ def _read(root: Path) -> ModelInfo:
 def _info(config: Mapping[str, Any]) -> ModelInfo:
     unknown = sorted(set(config) - _KNOWN)
     if unknown:
-        # Other libraries import the code that such keys name (auto_map, _target_).
+        # Other libraries import the code named by such keys (auto_map, _target_).
         raise ModelError(
             f"{CONFIG} holds the unknown key {clean(unknown[0], 40)!r}; costhub does not write it. Remove it, "
             "or update costhub."
@@ -161,9 +161,9 @@ def _check_card(root: Path, info: ModelInfo) -> None:
 
 
 def _check_summary(card: ModelCard, evaluation: Mapping[str, Any]) -> None:
-    """Refuses figures by operator or device that the figures of the workloads do not give."""
+    """Rejects figures by operator or device that do not follow from the figures of the workloads."""
     if card.version < ADDRESSED_VERSION:
-        return  # it has the workloads themselves
+        return  # it contains the workloads themselves
     try:
         held_out = held_out_figures(evaluation["workloads"])
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Provides Address: where a model or dataset is, as a person writes it."""
+"""Provides Address: the location of a model or dataset, as a person writes it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _FORMS = "nvidia-h200, nvidia-h200@REVISION, hf-hub:ORG/NAME, hf-hub:ORG/NAME@RE
 
 
 class AddressError(CosthubError):
-    """An address does not have a form that costhub reads."""
+    """An address does not have a form that costhub understands."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a model is.
+    """The location of a model.
 
     Example:
         >>> parse_address("hf-hub:costhub/nvidia-h200-mlp@v1")
@@ -44,7 +44,7 @@ class Address:
     name: str
     """A device or model name, an ORG/NAME, or a path."""
     revision: str | None = None
-    """The revision to pin; None takes the newest."""
+    """The revision to pin; None for the newest."""
 
     def __str__(self) -> str:
         prefix = {"index": "", "hf-hub": HF_PREFIX, "local-dir": LOCAL_PREFIX}[self.source]
@@ -52,7 +52,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Reads an address.
+    """Parses an address.
 
     A text without a prefix that starts with `/`, `./`, `../` or `~/`, or ends with `/`, is a folder;
     any other one is a name.
@@ -79,7 +79,7 @@ def parse_address(text: str) -> Address:
 
 
 def check_endpoint() -> None:
-    """Refuses an $HF_ENDPOINT that the client of the Hugging Face hub cannot read; importing it would raise.
+    """Rejects an $HF_ENDPOINT that the Hugging Face client cannot parse; importing the client would raise.
 
     Raises:
         AddressError: It is set to something that is not the address of a server.

@@ -32,7 +32,7 @@ class FolderRepo:
         Args:
             root: The hub.
             name: ORG/NAME.
-            kind: What it is.
+            kind: The kind of repository.
 
         Raises:
             ArgumentError: The hub is missing.
@@ -45,7 +45,7 @@ class FolderRepo:
             raise ArgumentError(f"{root} is not a folder. Create it, or give the folder of a hub.")
 
     def head(self, revision: str = "main") -> Head | None:
-        """The current files; None if the folder is missing."""
+        """Returns the current files; None if the folder is missing."""
         if not self.folder.is_dir():
             return None
         files = {name: hash_file(path).sha256 for name, path in visible_files(self.folder).items()}
@@ -70,10 +70,10 @@ class FolderRepo:
         description: str = "",
         pull_request: bool = False,
     ) -> PushedCommit:
-        """Changes the folder: completely, or not at all.
+        """Changes the folder completely or not at all.
 
         Args:
-            head: The state that the change starts from.
+            head: The state on which the change is based.
             added: Path in the repository -> local file.
             removed: Paths of files to delete.
             message: Ignored: a folder has no history.
@@ -81,8 +81,8 @@ class FolderRepo:
             pull_request: Ignored: contributions are put beside the tables, for a review.
 
         Raises:
-            StaleError: Somebody else changed it meanwhile; nothing was changed.
-            DataError: Another process writes to its measurements.
+            StaleError: Someone else changed it in the meantime; nothing was changed.
+            DataError: Another process is writing to its measurements.
         """
         with FolderLock(self.folder.parent, wait=True):
             self._refuse_stale(head)
@@ -96,7 +96,7 @@ class FolderRepo:
         return PushedCommit(after.commit if after else "", str(self.folder))
 
     def _put_beside(self, new: str, added: Mapping[str, Path], place: Path) -> None:
-        """Adds a sub-folder; others may keep writing to existing ones."""
+        """Adds a sub-folder; others may continue writing to existing ones."""
         for name, local in added.items():
             _copy(local, place / name)
         (self.folder / new).parent.mkdir(parents=True, exist_ok=True)
@@ -113,9 +113,9 @@ class FolderRepo:
         return [*(path for path in tables if path.is_dir()), *sorted(self.folder.glob("measurements/*/"))]
 
     def _replace(self, head: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
-        """Replaces the folder by a changed copy while nobody writes to it."""
+        """Replaces the folder with a changed copy while no one writes to it."""
         with contextlib.ExitStack() as held:
-            # A collector that writes there would continue in the old folder, which is about to be deleted.
+            # A collector writing there would continue in the old folder, which is about to be deleted.
             tables = self._tables()
             for table in tables:
                 held.enter_context(FolderLock(table))
@@ -134,7 +134,7 @@ class FolderRepo:
         """Returns None: a folder has no pull requests."""
 
     def tag(self, tag: str, commit: str) -> None:
-        """Refuses.
+        """Always raises.
 
         Raises:
             ArgumentError: Always.
@@ -143,7 +143,7 @@ class FolderRepo:
 
 
 def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
-    """The one new sub-folder that all files go to; "" without one.
+    """The single new sub-folder that all files go to; "" if there is none.
 
     Example:
         >>> _new_folder(Path("/hub"), {"inbox/a/x": Path("x"), "inbox/a/y/z": Path("z")})
@@ -154,7 +154,7 @@ def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
 
 
 def _carry_over(folder: Path, new: Path, excluded: Container[str], removed: Sequence[str]) -> None:
-    """Brings everything that stays, including hidden files and empty folders, into the new folder."""
+    """Carries everything that stays, including hidden files and empty folders, over to the new folder."""
     gone = {parent.as_posix() for name in removed for parent in Path(name).parents}
     folders = [(folder, new)]
     for path in sorted(folder.rglob("*")):
@@ -201,10 +201,10 @@ Repository = RemoteRepo | FolderRepo
 
 
 def open_repository(to: str, name: str | None, kind: Kind) -> Repository:
-    """The repository that an address names.
+    """Opens the repository that an address names.
 
     Raises:
-        AddressError: Nobody can write to that address.
+        AddressError: That address is not writable.
     """
     address = _writable_address(to)
     if address.source == "hf-hub":

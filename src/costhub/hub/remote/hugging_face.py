@@ -22,7 +22,7 @@ MODEL_PATTERNS = ["*.json", "*.md", "*.png", "*.safetensors", "*.ubj"]
 """Every kind of file that a model folder may hold; other files of a repository are never fetched."""
 
 MOST_LISTED = 10_000
-"""Entries of a listing; a model's repository has some ten."""
+"""Maximum number of entries in a listing; a model's repository has about ten."""
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
@@ -37,16 +37,16 @@ class Snapshot:
 def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
     """Downloads the model files of a repository, or finds them in the cache of the Hugging Face client.
 
-    $HF_ENDPOINT names the server, https://huggingface.co by default; $HF_HUB_OFFLINE=1 uses the cache only.
+    $HF_ENDPOINT names the server, https://huggingface.co by default; $HF_HUB_OFFLINE=1 uses only the cache.
 
     Args:
         repo: ORG/NAME.
-        revision: A branch, tag or commit; None takes the main branch.
+        revision: A branch, tag or commit; None for the main branch.
 
     Raises:
         ModelError: The repository or revision does not exist, is too large, or the hub cannot be reached.
     """
-    # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
+    # Imported here: it takes a quarter of a second, which offline commands should not cost.
     from huggingface_hub import HfApi, snapshot_download
 
     quiet_without_terminal()
@@ -69,7 +69,7 @@ def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
 
 @contextlib.contextmanager
 def readable_errors(repo: str, revision: str | None, kind: type[CosthubError]) -> Iterator[None]:
-    """Turns what the client of the Hugging Face hub raises in the block into an error of `kind`.
+    """Turns errors of the Hugging Face client in the block into an error of `kind`.
 
     Args:
         repo: ORG/NAME.
@@ -101,7 +101,7 @@ def readable_errors(repo: str, revision: str | None, kind: type[CosthubError]) -
         errors.RevisionResolutionError,
         errors.LocalEntryNotFoundError,
         errors.OfflineModeIsEnabled,
-        FileNotFoundError,  # what its file system raises for a file that is gone
+        FileNotFoundError,  # raised by its file system for a file that no longer exists
         httpx.HTTPError,
     ) as error:
         raise kind(
@@ -130,10 +130,10 @@ def xet_as_client_errors() -> Iterator[None]:
 
 
 def _listed_sizes(api: HfApi, repo: str, pinned: ResolvedRevision) -> dict[str, int] | None:
-    """Path -> bytes of the model files in a repository; None where only the cache can be used.
+    """Path -> bytes of the model files in a repository; None if only the cache can be used.
 
     Raises:
-        ModelError: Before any is fetched: they are too many or too large for a model, or no model has such files.
+        ModelError: Before any download: they are too many or too large for a model, or not files of a model.
     """
     from huggingface_hub import RepoFile
     from huggingface_hub.errors import OfflineModeIsEnabled
@@ -165,7 +165,7 @@ def _is_model_file(path: str) -> bool:
 
 
 def quiet_without_terminal() -> None:
-    """Hides the client's progress bars where stderr is no terminal."""
+    """Hides the client's progress bars if stderr is not a terminal."""
     from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, but not re-exported
         are_progress_bars_disabled,
         disable_progress_bars,

@@ -22,7 +22,7 @@ MANIFEST_VERSION = 1
 MAX_MANIFEST_BYTES = 1 << 20
 MAX_FILES = 100
 MAX_TOTAL_BYTES = 2 << 30
-"""A cost model has a few MB; a larger folder is refused before it fills a disk."""
+"""A cost model has a few MB; a larger folder is rejected before it fills a disk."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -44,7 +44,7 @@ class Manifest:
 
     @property
     def revision(self) -> str:
-        """The sha256 over all entries: identifies the content, whatever folder it is in."""
+        """The sha256 over all entries: identifies the content, regardless of its folder."""
         lines = [f"{name} {entry.sha256} {entry.size}\n" for name, entry in sorted(self.files.items())]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -53,7 +53,7 @@ def hash_file(path: Path) -> FileEntry:
     """The sha256 and size of a file, read in pieces.
 
     Raises:
-        ModelError: It is missing or no regular file.
+        ModelError: It is missing or not a regular file.
     """
     return FileEntry(*hash_regular(path, error=ModelError))
 
@@ -81,11 +81,11 @@ def write_manifest(folder: Path) -> Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Reads and checks `manifest.json`; does not look at the files themselves.
+    """Reads and checks `manifest.json`; does not check the files themselves.
 
     Raises:
-        ModelError: It is missing, no regular file, too large, malformed, names a file outside the folder, or lists
-            too much.
+        ModelError: It is missing, not a regular file, too large, malformed, names a file outside the folder, or lists
+            too many files.
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):
@@ -119,9 +119,9 @@ def _from_content(content: Any) -> Manifest:
 
 
 def same_names(names: Iterable[str]) -> tuple[str, str]:
-    """Two names that differ by case or the form of their accents only; two empty texts if there are none.
+    """Finds two names that differ only in case or Unicode form; returns two empty strings if there are none.
 
-    A disk of macOS or Windows has room for one of them, and the other would be lost or take its place.
+    Disks on macOS or Windows can hold only one of them; the other would be lost or replace it.
 
     Example:
         >>> same_names(["config.json", "a.md", "CONFIG.json"])
@@ -129,7 +129,7 @@ def same_names(names: Iterable[str]) -> tuple[str, str]:
     """
     seen: dict[str, str] = {}
     for name in names:
-        # Compatibility forms go together as well (the ligature in one file name, its two letters in the other).
+        # Compatibility forms count as equal too (a ligature in one file name, its two letters in the other).
         other = seen.setdefault(unicodedata.normalize("NFKC", name).casefold(), name)
         if other != name:
             return other, name
@@ -137,7 +137,7 @@ def same_names(names: Iterable[str]) -> tuple[str, str]:
 
 
 def _confined(name: str) -> str:
-    """The name, if it stays inside the folder and is not hidden."""
+    """Returns the name if it stays inside the folder and is not hidden."""
     parts = PurePosixPath(name).parts
     # A backslash or a colon is a separator or a drive on other systems.
     if not parts or any(p.startswith(".") or p == "/" for p in parts) or any(c in name for c in "\\:\0"):
@@ -172,18 +172,18 @@ def copy_verified(
 ) -> Path:
     """Copies the files that the manifest of `source` lists into the new folder `target`.
 
-    The bytes hashed are the bytes written, so a file changed meanwhile cannot slip in. An equal `target` stays.
+    The bytes hashed are the bytes written, so a file changed meanwhile cannot slip in. An identical `target` is kept.
 
     Args:
         source: A model folder.
         target: The folder to make; may exist if it is empty.
-        manifest: What to copy; by default the manifest in `source`.
-        check: Called with a new copy before it gets its name; raises to refuse it.
-        follow: Whether `source` may hold links: in the cache of the Hugging Face client all files are links.
+        manifest: The files to copy; by default the manifest in `source`.
+        check: Called with a new copy before it gets its name; raises an error to reject it.
+        follow: Whether `source` may contain links: in the cache of the Hugging Face client all files are links.
 
     Raises:
-        ModelError: A file differs from the manifest or is not a regular file, or `target` holds something else.
-        CosthubError: What `check` raises; no copy remains then.
+        ModelError: A file differs from the manifest or is not a regular file, or `target` contains something else.
+        CosthubError: Whatever `check` raises; then no copy remains.
     """
     manifest = manifest or read_manifest(source)
     if holds_files(target, manifest):
@@ -241,7 +241,7 @@ def _transfer(path: Path, target: Path | None, name: str, expected: FileEntry, *
 
 
 def _copied(source: BinaryIO, target: Path | None, expected_size: int) -> FileEntry:
-    """What a file holds; it is read and written to `target` only if it has the expected size."""
+    """Hash and size of a file, which is read and written to `target` only if it has the expected size."""
     size = os.fstat(source.fileno()).st_size
     if size != expected_size:
         return FileEntry("", size)

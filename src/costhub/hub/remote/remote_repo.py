@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 Kind = Literal["model", "dataset"]
 _STALE = (409, 412)
-"""What the hub answers if somebody else committed meanwhile."""
+"""The hub's answer if someone else committed in the meantime."""
 _READ_ONLY = (405, 501)
-"""What a read-only server answers."""
+"""The answer of a read-only server."""
 _CHUNK_BYTES = 1 << 20
 MOST_LISTED = 200_000
-"""Entries of a listing; the hub itself asks for fewer than 100,000 files."""
+"""Maximum number of entries in a listing; the hub itself recommends fewer than 100,000 files."""
 ATTEMPTS = 6
-"""Attempts to commit, each on a new head after somebody else moved it."""
+"""Attempts to commit, each on a new head after someone else moved it."""
 
 Committed = TypeVar("Committed")
 
 
 class StaleError(HubError):
-    """Somebody else committed meanwhile; look at the new head and try again."""
+    """Someone else committed in the meantime; look at the new head and try again."""
 
 
 def repeat_if_stale(commit: Callable[[], Committed]) -> Committed:
-    """Repeats a commit, which looks at the head each time, while somebody else moves the head.
+    """Retries a commit, which looks at the head each time, while someone else moves the head.
 
     Raises:
         StaleError: It did not succeed within `ATTEMPTS`.
@@ -57,7 +57,7 @@ class Head:
 
     commit: str
     files: Mapping[str, str]
-    """Path -> sha256 of a large file, git's id of any other."""
+    """Path -> sha256 for large files, git's id for others."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Path -> bytes, according to the hub."""
 
@@ -73,7 +73,7 @@ class PushedCommit:
 
     commit: str
     url: str
-    """Of the commit, or of its pull request."""
+    """URL of the commit, or of its pull request."""
     pull_request: int | None = None
 
 
@@ -85,9 +85,9 @@ class RemoteRepo:
 
         Args:
             name: ORG/NAME.
-            kind: What it is.
+            kind: The kind of repository.
         """
-        # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
+        # Imported here: it takes a quarter of a second, which offline commands should not cost.
         from huggingface_hub import HfApi
 
         quiet_without_terminal()
@@ -96,7 +96,7 @@ class RemoteRepo:
         self.api: HfApi = HfApi(library_name="costhub")
 
     def head(self, revision: str = "main") -> Head | None:
-        """The current state of a branch; None if the repository does not exist.
+        """Returns the current state of a branch; None if the repository does not exist.
 
         Raises:
             HubError: The hub cannot be reached, or has no such branch.
@@ -120,10 +120,10 @@ class RemoteRepo:
         return Head(commit, files, {entry.path: entry.size for entry in entries})
 
     def fetch(self, head: Head, path: str) -> Path:
-        """A file of a commit, on this machine, for reading only.
+        """Downloads a file of a commit, for reading only.
 
         Raises:
-            HubError: It cannot be fetched.
+            HubError: The file cannot be downloaded.
         """
         from huggingface_hub import hf_hub_download
 
@@ -150,18 +150,18 @@ class RemoteRepo:
         description: str = "",
         pull_request: bool = False,
     ) -> PushedCommit:
-        """Makes one commit on top of `head`, on the main branch or as a pull request: completely, or not at all.
+        """Makes one commit on top of `head`, on the main branch or as a pull request, completely or not at all.
 
         Args:
-            head: The state that the change starts from.
+            head: The state on which the change is based.
             added: Path in the repository -> local file.
             removed: Paths of files to delete.
-            message: First line.
+            message: First line of the commit message.
             description: The rest of the message, in Markdown.
             pull_request: Open a pull request.
 
         Raises:
-            StaleError: Somebody else committed meanwhile; nothing was changed.
+            StaleError: Someone else committed in the meantime; nothing was changed.
             HubError: The hub does not accept it.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
@@ -192,7 +192,7 @@ class RemoteRepo:
                 self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
 
     def refuse_taken(self, tag: str, commit: str) -> bool:
-        """Whether a commit has a tag already.
+        """Whether a commit already has a tag.
 
         Raises:
             HubError: The tag names another commit.
@@ -207,7 +207,7 @@ class RemoteRepo:
         return tag in tags
 
     def find_pull_request(self, mark: str) -> PushedCommit | None:
-        """The first pull request, open or merged, whose title contains a mark; None without one.
+        """The first pull request, open or merged, whose title contains a mark; None if there is none.
 
         Raises:
             HubError: The hub cannot be reached.
@@ -222,7 +222,7 @@ class RemoteRepo:
             except GatedRepoError:
                 raise
             except RepositoryNotFoundError as error:
-                # The caller has seen the repository, so it exists.
+                # The caller has already seen the repository, so it exists.
                 raise HubError(_takes_no_writes(self.address)) from error
         marked = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
         first = min(marked, key=lambda pull: pull.num, default=None)
@@ -257,7 +257,7 @@ class RemoteRepo:
 
 @contextlib.contextmanager
 def readable_write_errors(repo: str) -> Iterator[None]:
-    """Turns what the client of the Hugging Face hub raises in the block into a HubError.
+    """Turns errors of the Hugging Face client in the block into a HubError.
 
     Args:
         repo: ORG/NAME.
@@ -290,7 +290,7 @@ def readable_write_errors(repo: str) -> Iterator[None]:
             f"{where} could not store the files ({clean(first_line(error), 200)}). {again} A server without "
             "Xet storage needs HF_HUB_DISABLE_XET=1."
         ) from error
-    except (ValueError, RuntimeError) as error:  # what the client raises for a refused card or upload
+    except (ValueError, RuntimeError) as error:  # raised by the client for a rejected card or upload
         reasons = clean(" ".join(str(error.__cause__ or error).split()), 300)
         raise HubError(f"{where} does not accept the files: {reasons} {again}") from error
 
@@ -314,7 +314,7 @@ def _takes_no_writes(where: str) -> str:
 
 
 def blob_id(path: Path) -> str:
-    """Git's name of a file.
+    """Git's id of a file.
 
     Example:
         >>> import tempfile

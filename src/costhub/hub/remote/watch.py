@@ -1,6 +1,6 @@
-"""Provides watched: what a hub answers about one repository is held to what it listed, and to what a path may hold.
+"""Provides watched: checks a hub's answers about a repository against its own listing and against valid paths.
 
-The client of the Hugging Face hub believes its server: it names files of its cache after a header, waits without end
+The Hugging Face client trusts its server: it names cache files after a header, waits indefinitely
 for an answer, and writes as many bytes as arrive. $HF_ENDPOINT may name any server.
 """
 
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
 
 MOST_PAGES = 2000
-"""Answers about one repository other than files: a page of a listing has up to a thousand entries."""
+"""Maximum number of answers about one repository other than files: a listing page has up to a thousand entries."""
 MAX_ANSWER_BYTES = 64 << 20
-"""Of anything but a file: a listing of a hundred thousand files has 20 MB."""
+"""Size limit for anything but a file: a listing of a hundred thousand files takes 20 MB."""
 ANSWER_S = 20.0
-"""A server that says nothing for so long is not there."""
+"""A server that is silent for this long counts as unreachable."""
 _SPACE_BYTES = 1 << 20
-"""What a file may have beyond its listed size: it then differs by its hash, which makes the better sentence."""
+"""Bytes that a file may exceed its listed size by: its hash then differs, which gives the better message."""
 _PLAIN = {
     "etag": re.compile(r'(?:W/)?"?[A-Za-z0-9._+=-]{1,128}"?'),
     "x-linked-etag": re.compile(r'(?:W/)?"?[A-Za-z0-9._+=-]{1,128}"?'),
     "x-repo-commit": re.compile(r"[0-9a-f]{7,64}"),
 }
-"""Headers that become names of files."""
+"""Headers that are used as file names."""
 
 
 @dataclass(eq=False)
 class Watch:
-    """A repository whose answers are looked at.
+    """A repository whose answers are checked.
 
-    Two that watch the same repository are two: each thread takes its own out of the list again.
+    Two watches of the same repository are distinct: each thread removes its own from the list.
     """
 
     repo: str
     """ORG/NAME."""
     sizes: dict[str, int] | None = None
-    """Path, as in an address -> bytes, as listed; None until there is a listing."""
+    """Path, as in an address -> bytes, as listed; None before there is a listing."""
     pages: int = 0
-    """Answers so far that were no files."""
+    """Number of answers so far that were not files."""
     moved: dict[str, int | None] = field(default_factory=dict)
-    """Address that an answer has redirected to -> bytes that may come from there."""
+    """Redirect target -> number of bytes allowed from there."""
 
     def expect(self, sizes: Mapping[str, int]) -> None:
-        """Files may have so many bytes from now on, and others are not fetched."""
+        """Sets the allowed size of each file from now on; other files are not downloaded."""
         self.sizes = {quote(path): size for path, size in sizes.items()}
 
     def limit(self, url: httpx.URL) -> int | None:
-        """The most bytes that may come from an address; None if it belongs to something else."""
+        """Maximum number of bytes allowed from an address; None if it belongs to something else."""
         if str(url) in self.moved:
             return self.moved[str(url)]
         path = url.raw_path.decode("ascii", "replace").partition("?")[0]
@@ -76,9 +76,9 @@ _is_installed = False
 
 @contextlib.contextmanager
 def watched(repo: str) -> Iterator[Watch]:
-    """Looks at every answer about a repository while the block runs, in all threads; answers about others pass.
+    """Checks every answer about a repository while the block runs, in all threads; other answers pass through.
 
-    In the block, the client raises `httpx.HTTPError` for an answer that is not as it should be.
+    In the block, the client raises `httpx.HTTPError` for an invalid answer.
 
     Args:
         repo: ORG/NAME.
@@ -96,7 +96,7 @@ def watched(repo: str) -> Iterator[Watch]:
 
 @contextlib.contextmanager
 def sound_answers(where: str, kind: type[CosthubError]) -> Iterator[None]:
-    """Turns what the client raises for an answer of another form into a sentence.
+    """Turns the client's errors about malformed answers into readable messages.
 
     Args:
         where: The address, for the message.
@@ -115,17 +115,17 @@ def sound_answers(where: str, kind: type[CosthubError]) -> Iterator[None]:
 
 
 def _install() -> None:
-    """Wraps the factory of clients, once: a client that is closed after an error is followed by another.
+    """Wraps the client factory once: a client closed after an error is replaced by a new one.
 
-    A client that is already there is watched as well. `set_client_factory` would close it, and fail whatever another
-    thread is fetching with it.
+    An existing client is watched as well. `set_client_factory` would close it, and break any download of another
+    thread that uses it.
     """
     global _is_installed  # noqa: PLW0603 - the factory is one of the whole process, too
     if _is_installed:
         return
     from huggingface_hub.utils import _http
 
-    make: Callable[[], Any] = _http._GLOBAL_CLIENT_FACTORY  # there is no public way to ask for it
+    make: Callable[[], Any] = _http._GLOBAL_CLIENT_FACTORY  # there is no public way to get it
     with _http._CLIENT_LOCK:
         _http._GLOBAL_CLIENT_FACTORY = lambda: _with_hooks(make())
         if _http._GLOBAL_CLIENT is not None:
@@ -149,7 +149,7 @@ def _limit(url: httpx.URL) -> tuple[list[Watch], int | None]:
 
 
 def _before(request: httpx.Request) -> None:
-    """Sets a time limit where the client has none, and asks for plain bytes, which can be counted."""
+    """Sets a time limit if the client has none, and requests uncompressed bytes, which can be counted."""
     _, limit = _limit(request.url)
     if limit is None:
         return
@@ -187,14 +187,14 @@ def _after(response: httpx.Response) -> None:
 def _refusal(reason: str, response: httpx.Response) -> Exception:
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
 
-    # Of no class that the client tries again after.
+    # Not a class of error after which the client retries.
     error = httpx.HTTPError(f"the answer for {clean(response.url.path, 120)} is refused: {reason}")
     error.request = response.request
     return error
 
 
 def _bounded(stream: Any, limit: int, response: httpx.Response) -> Any:
-    """The bytes of an answer, as long as there are not too many."""
+    """The bytes of an answer, unless there are too many."""
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
 
     class Bounded(httpx.SyncByteStream):

@@ -1,1 +1,1 @@
-"""The gate: what a model or a contribution must be before a hub takes it."""
+"""The gate: requirements for a model or contribution before a hub accepts it."""

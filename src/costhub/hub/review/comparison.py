@@ -1,4 +1,4 @@
-"""Provides compare_device and ReviewVerdict: contributed measurements beside those of a hub, and the outcome."""
+"""Provides compare_device and ReviewVerdict: compares contributed measurements with those of a hub."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ COMPARED_COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
 # median and 1.7 times at most, and ranks agree by 0.94 in the worst workload. On two GPUs, programs measured
 # twice differ by 1.3 times at most.
 MOST_SHIFT = 1.5
-"""Of the median program that both measured."""
+"""Latency ratio of the median program measured by both."""
 LEAST_AGREEMENT = 0.8
-"""Rank correlation of the programs that both measured, mean over workloads."""
+"""Rank correlation of the programs measured by both, mean over workloads."""
 MOST_GAIN = 4.0
-"""Best latency of a workload in the hub / best one contributed."""
+"""Best latency of a workload in the hub / best contributed latency."""
 _ENOUGH_PROGRAMS = 5
-"""Programs in common that a ratio or a ranking needs."""
+"""Common programs needed for a ratio or a ranking."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason to refuse something, or one thing that a person should look at."""
+    """A reason to reject something, or a point that a person should look at."""
 
     weight: Literal["refuse", "look"]
     what: str
@@ -48,39 +48,39 @@ class ReviewVerdict:
     kind: Literal["model", "dataset"]
     reasons: Sequence[Reason]
     findings: Sequence[Finding] = ()
-    """Of `costhub check`."""
+    """Findings of `costhub check`."""
     comparisons: Sequence[Comparison] = field(default=())
 
     @property
     def is_accepted(self) -> bool:
-        """Whether there is no reason to refuse it."""
+        """Whether there is no reason to reject it."""
         return not any(reason.weight == "refuse" for reason in self.reasons)
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict for machines."""
+        """The verdict in machine-readable form."""
         return {"accepted": self.is_accepted, **asdict(self)}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two sets of measurements of one device have in common."""
+    """Comparison of two sets of measurements of one device."""
 
     device_id: str
     rows: int
     held: int
-    """Rows that the hub holds of the device."""
+    """Number of rows in the hub for the device."""
     replayed: int
-    """Rows whose record the hub has already."""
+    """Number of rows whose record is already in the hub."""
     copied: int
-    """Rows under a new name whose latencies are those of a row of the hub, number by number."""
+    """Number of rows with a new id but exactly the latencies of a row in the hub."""
     repeated: int
-    """Programs that ran in both."""
+    """Number of programs that ran in both."""
     shift: float | None
-    """Their latency here / in the hub, median."""
+    """Median of their latency here / in the hub."""
     agreement: float | None
     """Their rank correlation within a workload, mean over workloads."""
     gain: float | None
-    """Best latency in the hub / here, of the workload where that is largest."""
+    """Best latency in the hub / here, for the workload where this is largest."""
 
 
 def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
@@ -88,8 +88,8 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
 
     Args:
         device_id: The device.
-        new: What was contributed, with `COLUMNS`.
-        held: What the hub holds, with `COLUMNS`.
+        new: The contributed measurements, with `COLUMNS`.
+        held: The measurements in the hub, with `COLUMNS`.
 
     Example:
         >>> row = {"record_id": "a", "program_id": "p", "workload_id": "w", "status": "ok", "run_s": [2, 3]}

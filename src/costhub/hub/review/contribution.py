@@ -1,4 +1,4 @@
-"""Provides review_contribution: contributed measurements against all rules, and beside what a hub holds."""
+"""Provides review_contribution: checks contributed measurements against all rules and compares them with a hub."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from costhub.hub.review.comparison import COMPARED_COLUMNS, Comparison, Reason, 
 from costhub.terminal_text import clean
 
 MOST_DIFFERENCE = 1.5
-"""Between two probes of one device; the roofline of a contribution is only as good as its probe."""
+"""Allowed ratio between two probes of one device; the roofline of a contribution is only as good as its probe."""
 _RECORD_COLUMNS = ("record_id", "device_id")
 _WORKLOAD_NAMES = ("workload_id", "name")
 _DEVICE_FIGURES = (
@@ -38,14 +38,14 @@ _DEVICE_FIGURES = (
 
 
 MOST_ROWS = 5_000_000
-"""Of a contribution; all rows of a device are in memory during the comparison."""
+"""Row limit of a contribution; all rows of a device are in memory during the comparison."""
 MOST_BYTES = 16 << 30
-"""Of its decompressed shards."""
+"""Size limit of its decompressed shards."""
 
 
 @dataclass(frozen=True)
 class _HubTables:
-    """The tables of the hub that a review reads."""
+    """The hub's tables that a review reads."""
 
     devices: Mapping[str, Mapping[str, Any]]
     """Device -> its row."""
@@ -63,10 +63,10 @@ def review_contribution(
     """Judges a data folder.
 
     Args:
-        folder: What was contributed, as plain files.
-        held: A data folder with what the hub holds; None if it is empty.
+        folder: The contribution, as plain files.
+        held: A data folder with the hub's contents; None if the hub is empty.
         deep: Replay a sample of the traces.
-        known: record_id and device_id of all rows of the hub, if `held` has those of some devices only.
+        known: record_id and device_id of all rows of the hub, if `held` only has those of some devices.
 
     Returns:
         The verdict. Warnings of the check count, as in `costhub contribute`.
@@ -98,7 +98,7 @@ def review_contribution(
 
 
 def _too_large(folder: Path, reader: Reader) -> str:
-    """The sentence if the shards decompress to more than a review takes; the check names unreadable ones."""
+    """A sentence if the shards decompress to more than a review accepts; the check reports unreadable ones."""
     sizes = [reader.size(source) for source in Listing(folder).sources() if not source.is_journal]
     rows, size = (sum(column) for column in zip((0, 0), *sizes, strict=True))
     if rows <= MOST_ROWS and size <= MOST_BYTES:
@@ -141,7 +141,7 @@ def _compare(ours: DataFolder, theirs: _HubTables | None, device_id: str) -> Com
 
 
 def _unshareable_licences(ours: DataFolder) -> Iterator[Reason]:
-    """Licences that do not let a hub share rows; `costhub contribute` refuses them, other senders may not."""
+    """Licences that do not allow a hub to share rows; `costhub contribute` rejects them, other clients may not."""
     for licence in data_facts(ours.path).licences:
         if licence.lower() not in HUB_LICENCES:
             yield Reason(
@@ -151,7 +151,7 @@ def _unshareable_licences(ours: DataFolder) -> Iterator[Reason]:
 
 
 def _records_of_other_devices(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
-    """Records that the hub has of another device: readers take every record once, so one of the two would be hidden."""
+    """Records that the hub has for another device: readers take every record once, so one would be hidden."""
     for device_id in ours.device_ids():
         others = theirs.known.filter(pc.not_equal(theirs.known["device_id"], device_id))["record_id"]
         names = ours.measurements(device_id, columns=["record_id"])["record_id"]
@@ -164,7 +164,7 @@ def _records_of_other_devices(ours: DataFolder, theirs: _HubTables) -> Iterator[
 
 
 def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
-    """Devices described differently than in the hub: another device, or a probe that hides a roofline."""
+    """Devices described differently from the hub: another device, or a probe that hides a roofline."""
     for row in ours.devices().to_pylist():
         held = theirs.devices.get(row["device_id"])
         if held is None:
@@ -180,7 +180,7 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
 
 
 def _names_almost_the_same(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
-    """Names that the hub has in other letters: on many disks, and to most readers, both are one."""
+    """Names that differ from the hub's only in spelling details: many disks and most readers treat them as the same."""
     workloads = ours.workloads(_WORKLOAD_NAMES)
     pairs = [(workloads[column].to_pylist(), theirs.workloads[column].to_pylist()) for column in _WORKLOAD_NAMES]
     pairs.append((ours.device_ids(), [*theirs.devices, *theirs.rows]))
@@ -200,5 +200,5 @@ def _differs(row: Mapping[str, Any], held: Mapping[str, Any], name: str) -> bool
 def _is_far(value: float | None, reference: float | None) -> bool:
     if not reference or not reference > 0:
         return False
-    # A missing figure would switch off its roofline.
+    # A missing figure would disable its roofline.
     return not value or not reference / MOST_DIFFERENCE <= value <= reference * MOST_DIFFERENCE

@@ -1,4 +1,4 @@
-"""Provides PullRequest and fetch_tables: a contribution, and what the hub holds already, as files on this machine."""
+"""Provides PullRequest and fetch_tables: download a contribution, and existing data of the hub."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _CONTRIBUTED_PATH = re.compile(
 
 
 def fetch_compared(against: str, device_ids: Sequence[str]) -> Path | None:
-    """What a hub holds of some devices, with its tables of devices and workloads.
+    """Downloads a hub's measurements of some devices, with its tables of devices and workloads.
 
     Args:
-        against: `hf-hub:ORG/NAME`, with @REVISION to look at another version, or a data folder.
-        device_ids: The devices; shards of others are not fetched.
+        against: `hf-hub:ORG/NAME`, with @REVISION for another version, or a data folder.
+        device_ids: The devices; shards of others are not downloaded.
 
     Returns:
         A data folder; None if the dataset is empty.
@@ -97,7 +97,7 @@ class PullRequest:
     number: int
     commit: str
     paths: Sequence[str]
-    """Of the contribution, within the repository; of a model, all its files."""
+    """Paths of the contribution within the repository; for a model, all its files."""
     contribution: str
     """The id in these paths; "" for a model."""
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class PullRequest:
 
     @property
     def address(self) -> str:
-        """As a person writes it."""
+        """Its address as a person would write it."""
         return f"{self.repo.address}@refs/pr/{self.number}"
 
     def fetch(self, place: Path) -> Path:
@@ -117,7 +117,7 @@ class PullRequest:
             The data or model folder.
 
         Raises:
-            HubError: It cannot be fetched.
+            HubError: It cannot be downloaded.
             RefusedError: Its content does not match its name.
         """
         from huggingface_hub import snapshot_download
@@ -153,7 +153,7 @@ class PullRequest:
 
 
 def find_pull_request(text: str) -> PullRequest | None:
-    """The pull request that a text names; None if it is the path of a folder.
+    """Finds the pull request that a text names; None if it is the path of a folder.
 
     Args:
         text: `hf-hub:ORG/NAME@refs/pr/N`, or the address of its page.

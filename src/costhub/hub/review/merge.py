@@ -1,4 +1,4 @@
-"""Provides merge_into and merge_pull_request: a reviewed contribution goes into the tables of a dataset."""
+"""Provides merge_into and merge_pull_request: merge a reviewed contribution into the tables of a dataset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLES = ("devices", "workloads", "measurements")
 
 
 def merge_into(contribution: str | Path, folder: str | Path) -> int:
-    """Adds the rows that a data folder lacks, as new shards; existing shards keep every byte.
+    """Adds missing rows to a data folder as new shards; existing shards are not changed.
 
     The rows of a device become one shard. Devices and workloads that the folder already describes stay
     unchanged.
@@ -30,20 +30,20 @@ def merge_into(contribution: str | Path, folder: str | Path) -> int:
         folder: The data folder that receives the rows; created if missing.
 
     Returns:
-        How many rows were added.
+        Number of rows added.
 
     Raises:
-        DataError: One of the two cannot be read, or another program writes to the folder.
+        DataError: One of the two cannot be read, or another program is writing to the folder.
     """
     new, grown = DataFolder.open(contribution), DataFolder.create(folder)
-    # Held throughout: nobody may replace the whole folder between two tables.
+    # Held throughout: no one may replace the whole folder between two tables.
     with FolderLock(grown.path / "measurements", wait=True):
         return _grow(new, grown)
 
 
 def _grow(new: DataFolder, grown: DataFolder) -> int:
     added = 0
-    # Rows come last, so none is ever without its device and workload.
+    # Rows come last, so no row is ever without its device and workload.
     _describe(new, grown)
     for device_id in new.device_ids():
         place = grown.path / "measurements" / device_id
@@ -71,7 +71,7 @@ def _describe(new: DataFolder, grown: DataFolder) -> None:
 
 
 def merge_pull_request(pull: PullRequest, reviewed: Path) -> PushedCommit:
-    """Takes the reviewed files of a pull request into the tables, in one commit, and closes it.
+    """Merges the reviewed files of a pull request into the tables, in one commit, and closes it.
 
     The files are those that were reviewed, even if the pull request has changed since.
 
@@ -80,7 +80,7 @@ def merge_pull_request(pull: PullRequest, reviewed: Path) -> PushedCommit:
         reviewed: The folder from `pull.fetch`, after its review.
 
     Returns:
-        The commit; that of the head if all rows were in the tables already.
+        The commit; that of the head if all rows were already in the tables.
 
     Raises:
         HubError: The hub does not accept it.
@@ -94,7 +94,7 @@ def close_known(pull: PullRequest) -> None:
     """Closes a pull request whose rows are all in the tables, and empties its inbox.
 
     Raises:
-        HubError: The hub refuses.
+        HubError: The hub does not accept it.
     """
     head = pull.repo.head()
     left = [path for path in head.files if path in set(pull.paths)] if head else []

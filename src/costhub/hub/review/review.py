@@ -1,4 +1,4 @@
-"""Provides review: the verdict on a contribution or a model, from a folder or a pull request."""
+"""Provides review: judges a contribution or a model, from a folder or a pull request."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from costhub.terminal_text import clean
 
 @dataclass(frozen=True)
 class ReviewOutcome:
-    """A verdict, and the merge that followed."""
+    """A verdict, and the merge that followed it."""
 
     verdict: ReviewVerdict
     merged: str | None = None
-    """Where it was merged: a commit or a folder; None if it was not."""
+    """Where it was merged, i.e. a commit or a folder; None if it was not merged."""
 
 
 def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> ReviewOutcome:
@@ -43,13 +43,13 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
 
     Args:
         subject: A data or model folder, `hf-hub:ORG/NAME@refs/pr/N`, or the address of a pull request's page.
-        against: What a contribution is compared with: `hf-hub:ORG/NAME` or a data folder; by default the
+        against: Data to compare a contribution with: `hf-hub:ORG/NAME` or a data folder; by default the
             dataset of the pull request, and nothing for a folder.
-        merge: Take an accepted contribution into the tables of the dataset; a folder into `against`.
+        merge: Merge an accepted contribution into the tables of the dataset; a folder into `against`.
         deep: Replay a sample of the traces.
 
     Raises:
-        CosthubError: One of its kinds: there is nothing to review, or the hub cannot be reached.
+        CosthubError: One of its subclasses: there is nothing to review, or the hub cannot be reached.
     """
     pull = find_pull_request(subject)
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
@@ -78,18 +78,18 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
 
 
 def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: str) -> str | None:
-    """Merges the copy of a folder, and empties the inbox that the folder may lie in."""
+    """Merges the copy of a folder, and empties the inbox if the folder is in one."""
     if verdict.is_accepted:
         merge_into(folder, against)
     if subject.resolve().parent == (Path(against) / INBOX).resolve():
         shutil.rmtree(subject)
-        with contextlib.suppress(OSError):  # others may wait in it
+        with contextlib.suppress(OSError):  # others may be waiting in it
             (Path(against) / INBOX).rmdir()
     return against if verdict.is_accepted else None
 
 
 def _merge_pull_request(folder: Path, verdict: ReviewVerdict, pull: PullRequest) -> str | None:
-    """Merges what was fetched from a pull request; closes one whose rows are all known."""
+    """Merges the downloaded files of a pull request; closes one whose rows are all known."""
     if verdict.is_accepted:
         return merge_pull_request(pull, folder).commit
     close_known(pull)
@@ -97,10 +97,10 @@ def _merge_pull_request(folder: Path, verdict: ReviewVerdict, pull: PullRequest)
 
 
 def _private_copy(folder: Path, place: Path) -> Path:
-    """A private copy, so that what was checked is what is merged. Links stay links, to be refused.
+    """Makes a private copy, so that exactly the checked files are merged. Links stay links, to be rejected.
 
     Raises:
-        RefusedError: It holds more than a review takes, or other things than files.
+        RefusedError: It holds more than a review accepts, or things other than files.
         DataError: It cannot be read.
     """
     try:
@@ -126,7 +126,7 @@ def _private_copy(folder: Path, place: Path) -> Path:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """What lies in a data folder, without locks and the features that costhub 0.1 kept there."""
+    """The contents of a data folder, without locks and the features that costhub 0.1 stored there."""
     waiting = [path for path in folder.iterdir() if path.name != FEATURES_FOLDER]
     while waiting:
         path = waiting.pop()
@@ -137,7 +137,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _is_known(verdict: ReviewVerdict) -> bool:
-    """Whether the only problem is that the hub has every row, as after a merge whose answer was lost."""
+    """Whether the only problem is that the hub has every row, as after a merge whose response was lost."""
     rows = sum(comparison.rows for comparison in verdict.comparisons)
     refusals = sum(reason.weight == "refuse" for reason in verdict.reasons)
     return refusals == 1 and 0 < rows == sum(comparison.replayed for comparison in verdict.comparisons)
@@ -153,7 +153,7 @@ def _files_beside(pull: PullRequest) -> Iterator[Reason]:
 
 
 def _card_beside(pull: PullRequest) -> Iterator[Reason]:
-    """Refuses a pull request whose card is hostile: a merge on the page would take it, and reviewers look at it."""
+    """Rejects a pull request with a hostile card: a merge on the page would include it, and reviewers look at it."""
     head = pull.repo.head(pull.commit) if CARD in pull.beside else None
     if head is None or CARD not in head.files:
         return

@@ -1,1 +1,1 @@
-"""Measurements that others have published in git repositories, and how they are brought here."""
+"""Measurements that others have published in git repositories, and how to download them."""

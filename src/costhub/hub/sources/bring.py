@@ -1,4 +1,4 @@
-"""Provides bring_source: published measurements out of their git repository, into the cache of this machine."""
+"""Provides bring_source: downloads published measurements from their git repository into this machine's cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from costhub.hub.sources.catalogue import PublicSource
 from costhub.hub.sources.git import PROTOCOLS, GitFile, GitRevision
 
 MOST_FILE_BYTES = 4 << 30
-"""Of one file of a source."""
+"""Size limit for one file of a source."""
 MOST_SOURCE_FILES = 2000
 
 _LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING")
@@ -26,23 +26,23 @@ _LOGS = (".json", ".jsonl", ".log", ".gz", ".xz")
 
 
 def source_folder(source: PublicSource) -> Path:
-    """Where the files of a source lie once they are here; a revision never changes, so neither do they."""
+    """The folder for the downloaded files of a source; a revision never changes, so neither do they."""
     place = hashlib.sha256(f"{source.repository}\n{source.folder}".encode()).hexdigest()[:16]
     return cache_root() / "sources" / f"{place}-{source.revision[:16]}"
 
 
 def bring_source(source: PublicSource, *, protocols: Sequence[str] = PROTOCOLS) -> Path:
-    """Fetches the files of a source, unless they are here, and the licence of their repository.
+    """Downloads the files of a source, unless already present, and the licence of their repository.
 
     Args:
-        source: From `load_sources`.
-        protocols: What git may speak.
+        source: A source from `load_sources`.
+        protocols: The protocols that git may use.
 
     Returns:
         A folder of regular files.
 
     Raises:
-        HubError: The repository cannot be fetched, or has something else there than such measurements.
+        HubError: The repository cannot be fetched, or contains something other than such measurements there.
     """
     folder = source_folder(source)
     if folder.is_dir():
@@ -61,7 +61,7 @@ def bring_source(source: PublicSource, *, protocols: Sequence[str] = PROTOCOLS) 
         try:
             os.rename(made, folder)
         except OSError:
-            if not folder.is_dir():  # another process was faster otherwise
+            if not folder.is_dir():  # otherwise another process was faster
                 raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -69,7 +69,7 @@ def bring_source(source: PublicSource, *, protocols: Sequence[str] = PROTOCOLS) 
 
 
 def _wanted(source: PublicSource, files: Sequence[GitFile]) -> Iterator[tuple[str, GitFile]]:
-    """The files of a source by the names that they get here.
+    """The files of a source, by their local names.
 
     Raises:
         HubError: There are none, or too many.
@@ -87,6 +87,6 @@ def _wanted(source: PublicSource, files: Sequence[GitFile]) -> Iterator[tuple[st
         raise HubError(
             f"{source.folder} of {source.repository} has {len(logs):,} logs; one to {MOST_SOURCE_FILES:,} are fetched."
         )
-    # Their own names may be anything: here they are numbered.
+    # Their own names may be anything, so local files are numbered.
     for number, (path, file) in enumerate(sorted(logs.items())):
         yield f"log-{number:04}{PurePosixPath(path).suffix}", file

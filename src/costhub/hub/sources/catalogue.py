@@ -1,4 +1,4 @@
-"""Provides the catalogue of public measurements: where they lie, of which device, under which licence."""
+"""Provides the catalogue of public measurements: their locations, devices and licences."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _PATH = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]*(/[A-Za-z0-9_+-][A-Za-z0-9._+
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSource:
-    """Measurements of one device that somebody has published."""
+    """Published measurements of one device."""
 
     name: str
-    """Such as ``bennu/a64fx-resnet18``."""
+    """Name, such as ``bennu/a64fx-resnet18``."""
     format: str
     """One of `FORMATS`."""
     repository: str
@@ -40,34 +40,34 @@ class PublicSource:
     revision: str
     """The full id of a commit."""
     folder: str
-    """Where the measurements lie in it."""
+    """Path of the measurements in it."""
     device: str
     licence: str
     """SPDX name."""
     contributor: str
     rows: int | None = None
-    """Measurements, failed ones included; None where nobody has counted."""
+    """Number of measurements, including failed ones; None if not counted."""
     rows_from: str = ""
-    """How `rows` is known."""
+    """How `rows` was determined."""
     target: str = ""
-    """TVM's target for the device, where the measurements do not say: by its name, or as JSON."""
+    """TVM's target for the device, by name or as JSON, if the measurements do not specify it."""
     tvm: str = ""
-    """The version that measured."""
+    """The TVM version used for measuring."""
     note: str = ""
     dataset: str = ""
-    """The dataset of the package that was made of it, such as ``costhub/nvidia-v100``."""
+    """The dataset of the package made from it, such as ``costhub/nvidia-v100``."""
     changed: str = ""
     """What was changed before the import, as sentences."""
 
 
 def load_sources(path: str | Path = SOURCES_FILE) -> tuple[PublicSource, ...]:
-    """The sources in a catalogue, in order of their names.
+    """Reads the sources in a catalogue, sorted by name.
 
     Args:
-        path: A YAML file; by default the one that comes with costhub.
+        path: A YAML file; by default the one shipped with costhub.
 
     Raises:
-        DataError: The file is no such catalogue.
+        DataError: The file is not such a catalogue.
 
     Example:
         >>> {source.licence for source in load_sources()} >= {"MIT", "Apache-2.0"}
@@ -96,10 +96,10 @@ def load_sources(path: str | Path = SOURCES_FILE) -> tuple[PublicSource, ...]:
 
 
 def find_sources(name: str, sources: Sequence[PublicSource]) -> list[PublicSource]:
-    """The sources that a name or a pattern such as ``bennu/a64fx-*`` fits.
+    """Finds the sources that match a name or a pattern such as ``bennu/a64fx-*``.
 
     Raises:
-        UnknownNameError: It fits none.
+        UnknownNameError: It matches none.
     """
     found = [source for source in sources if fnmatchcase(source.name, name)]
     if not found:
@@ -137,7 +137,7 @@ def _checked(entry: Mapping[str, Any], path: str | Path) -> PublicSource:
 
 
 def _rules(source: PublicSource) -> Iterator[tuple[str, bool]]:
-    """Each field, and whether its value is one that can be used."""
+    """Yields each field, and whether its value is usable."""
     texts = ("name", "format", "repository", "revision", "folder", "device", "licence", "contributor")
     for name in (*texts, "rows_from", "target", "tvm", "note", "dataset", "changed"):
         value = getattr(source, name)

@@ -1,4 +1,4 @@
-"""Provides GitRevision: files of one revision of a stranger's git repository, read without a checkout."""
+"""Provides GitRevision: reads files of one revision of an untrusted git repository without a checkout."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from costhub.progress import bar
 from costhub.terminal_text import clean
 
 PROTOCOLS = ("https", "file")
-"""What git may speak. Others can start a program (`ext::`), or ask for keys and passwords (`ssh`)."""
+"""Protocols that git may use. Others can start a program (`ext::`), or ask for keys and passwords (`ssh`)."""
 MOST_FETCH_BYTES = 4 << 30
-"""Of one fetch; all databases of the largest source together have less."""
+"""Size limit of one fetch; all databases of the largest source together are smaller."""
 MOST_MEMORY_BYTES = 8 << 30
 MOST_FILES = 100_000
 FETCH_TIMEOUT_S = 3600.0
@@ -34,12 +34,12 @@ _BLOCK_BYTES = 1 << 20
 _POLL_S = 0.2
 _NOT_FOUND = 127
 
-# Nothing of a stranger's repository is run or followed: there is no checkout, so no filter, attribute or link acts.
+# Nothing in an untrusted repository is run or followed: without a checkout, no filter, attribute or link acts.
 _SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
     "core.bigFileThreshold": "16m",  # larger files are copied in pieces instead of held in memory
-    "credential.helper": "",  # the user's passwords are not for these servers
+    "credential.helper": "",  # the user's passwords must not go to these servers
     "fetch.recurseSubmodules": "false",
     "gc.auto": "0",
     "init.defaultBranch": "main",
@@ -48,10 +48,10 @@ _SETTINGS = {
     "submodule.recurse": "false",
     "transfer.bundleURI": "false",
 }
-# In the shell's units: 512 bytes a block, and KiB. A limit that is lower already stays.
+# In the shell's units: blocks of 512 bytes, and KiB. A limit that is already lower is kept.
 _LIMITS = f"ulimit -f {MOST_FETCH_BYTES // 512}; ulimit -v {MOST_MEMORY_BYTES // 1024}"
 _LIMITED = ("sh", "-c", f'{{ {_LIMITS}; }} 2>/dev/null; exec "$@"', "sh")
-# Of the user's variables, those that lead to a server; GIT_DIR and the like would lead into another repository.
+# The user's variables needed to reach a server; GIT_DIR and the like would point to another repository.
 _KEPT_VARIABLES = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO", "GIT_EXEC_PATH")
 
 
@@ -82,7 +82,7 @@ class GitRevision:
             protocols: What git may speak, of `PROTOCOLS`.
 
         Raises:
-            HubError: The address is of another protocol.
+            HubError: The address uses another protocol.
         """
         if not address.startswith(tuple(f"{protocol}://" for protocol in protocols)):
             forms = " or ".join(f"{protocol}://HOST/PATH" for protocol in protocols)
@@ -100,11 +100,11 @@ class GitRevision:
         self._folder = None
 
     def files(self, folder: str = "") -> list[GitFile]:
-        """The regular files in a folder and below it, in order of their paths.
+        """Lists the regular files in a folder and below it, sorted by path.
 
         Raises:
-            HubError: The repository cannot be fetched, lacks the revision or the folder, or has a link or a submodule
-                in it.
+            HubError: The repository cannot be fetched, lacks the revision or the folder, or has a link or submodule
+                there.
         """
         self._fetch_commit()
         listing = ["ls-tree", "-r", "-z", "--full-tree", self.revision]
@@ -126,7 +126,7 @@ class GitRevision:
         return found
 
     def top_files(self) -> list[GitFile]:
-        """The regular files of the outermost folder; what else is there is passed over.
+        """Lists the regular files of the top-level folder; other entries are ignored.
 
         Raises:
             HubError: The repository cannot be fetched, or lacks the revision.
@@ -139,7 +139,7 @@ class GitRevision:
         """Writes files to new places, each of `limit` bytes at most.
 
         Raises:
-            HubError: One cannot be fetched, is larger, or lies in Git LFS.
+            HubError: One cannot be fetched, is larger, or is stored in Git LFS.
         """
         self._fetch_blobs([file.blob for file in files])
         for file, target in zip(files, targets, strict=True):
@@ -163,7 +163,7 @@ class GitRevision:
             return
         place = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="costhub-git-")))
         self._folder = place
-        # As `git clone --filter` leaves it: what is missing is known to be elsewhere, not lost.
+        # As left by `git clone --filter`: missing objects are known to be elsewhere, not lost.
         settings = {
             "core.repositoryFormatVersion": "1",
             "extensions.partialClone": "origin",
@@ -244,20 +244,20 @@ class _Git:
             )
         except OSError as error:
             raise HubError(f"git cannot be run ({error.strerror}).") from error
-        # Beside whoever reads its output, so that a read ends too.
+        # In parallel with readers of its output, so that a read ends too.
         self._watch = threading.Timer(timeout_s, self._kill)
         self._watch.daemon = True
         self._watch.start()
 
     @property
     def output(self) -> IO[bytes]:
-        """What git writes."""
+        """The output of git."""
         if self._process.stdout is None:
             raise ValueError("its output goes elsewhere")
         return self._process.stdout
 
     def finish(self, what: str, *, watched: Path | None = None) -> None:
-        """Waits for the end.
+        """Waits for git to end.
 
         Raises:
             HubError: It failed, or took too long; the message begins with `what`.
@@ -280,7 +280,7 @@ class _Git:
             raise HubError(f"{what} ({reason}).")
 
     def end(self) -> None:
-        """Ends git and its children, if they run."""
+        """Ends git and its children, if running."""
         self._watch.cancel()
         self._kill()
         self._process.wait()
