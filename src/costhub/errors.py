@@ -7,18 +7,18 @@ from typing import Any
 
 
 class CosthubError(Exception):
-    """Base of every error raised on purpose; the command line prints it as one sentence."""
+    """Base class of every error raised on purpose; the command line prints it as one sentence."""
 
     exit_code = 1
-    """What the command line exits with: 1 where the work failed, 2 where a name or an input is wrong."""
+    """Exit code of the command line: 1 if the work failed, 2 if a name or an input is wrong."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For errors of child processes: a copy has the same message and attributes."""
+        """Supports errors from child processes: a copy has the same message and attributes."""
         return _restored, (type(self), str(self), self.__dict__)
 
 
 class ArgumentError(CosthubError):
-    """An argument has a value that cannot be used, whatever the machine and its files."""
+    """An argument has a value that cannot be used, regardless of the machine and its files."""
 
     exit_code = 2
 
@@ -30,17 +30,17 @@ class DataError(CosthubError):
 
 
 class ModelError(CosthubError):
-    """A model folder is incomplete, or holds something other than its configuration says."""
+    """A model folder is incomplete, or its contents do not match its configuration."""
 
     exit_code = 2
 
 
 class HubError(CosthubError):
-    """A hub cannot be reached, or does not take what it was given."""
+    """A hub cannot be reached, or does not accept what was sent."""
 
 
 class RefusedError(CosthubError):
-    """Something is not fit to go to a hub: it breaks a rule, or nobody agreed to it."""
+    """Something is not fit for a hub: it breaks a rule, or no one consented to it."""
 
 
 class ScoreError(CosthubError):
@@ -54,21 +54,21 @@ class WorkloadError(CosthubError):
 
 
 class NetworkError(CosthubError):
-    """A tuned network cannot be compiled as a whole, or computes something else than it should."""
+    """A tuned network cannot be compiled as a whole, or does not compute what it should."""
 
 
 class MeasureError(CosthubError):
-    """Building or running programs failed as a whole, not for one program."""
+    """Building or running programs failed entirely, not just for one program."""
 
 
 class DeviceError(CosthubError):
-    """The device named is not this machine, or cannot be measured from it."""
+    """The named device is not this machine, or cannot be measured from it."""
 
     exit_code = 2
 
 
 class UnknownNameError(CosthubError):
-    """A name fits nothing that is known; the message lists the close ones."""
+    """A name matches nothing known; the message lists similar names."""
 
     exit_code = 2
 
@@ -82,14 +82,14 @@ class UnknownNameError(CosthubError):
         *,
         advice: str = "",
     ) -> None:
-        """Says what is not there, and what is.
+        """Says what is missing, and what exists.
 
         Args:
-            kind: What it should be: `device`.
+            kind: The kind of thing it should name, such as `device`.
             name: The name.
-            close: Known names that it may be a slip of.
-            listing: What lists all names: "`costhub devices`".
-            known: All names, if they are few; they are listed where none is close.
+            close: Known names that may have been meant.
+            listing: The command that lists all names: "`costhub devices`".
+            known: All names, if they are few; they are listed if none is close.
             advice: A sentence on what to do if the name is none of these.
         """
         self.name = name
@@ -104,7 +104,7 @@ class UnknownNameError(CosthubError):
 
 
 class AmbiguousNameError(CosthubError):
-    """A name fits several things; the message lists them."""
+    """A name matches several things; the message lists them."""
 
     exit_code = 2
 
@@ -117,7 +117,7 @@ class AmbiguousNameError(CosthubError):
 
 
 def either(names: Sequence[str], word: str = "or") -> str:
-    """Names in a sentence.
+    """Joins names for use in a sentence.
 
     Example:
         >>> either(["a", "b", "c"]), either(["a", "b"], "and"), either(["a"])
@@ -135,7 +135,7 @@ def _restored(kind: type[CosthubError], message: str, attributes: Mapping[str, A
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, where Arrow puts the reason; its class where it has no message.
+    """The first line of an error's message, where Arrow puts the reason; its class if it has no message.
 
     Example:
         >>> first_line(OSError("no such column")), first_line(KeyError())
@@ -146,7 +146,7 @@ def first_line(error: BaseException) -> str:
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of an error's message, where TVM puts the reason; its class where it has no message.
+    """The last line of an error's message, where TVM puts the reason; its class if it has no message.
 
     Example:
         >>> last_line(ValueError("no such block")), last_line(KeyError())
@@ -157,7 +157,7 @@ def last_line(error: BaseException) -> str:
 
 
 def class_and_line(error: BaseException) -> str:
-    r"""The class of an error and the last line of its message, for a sentence that has to be short.
+    r"""The class of an error and the last line of its message, for a sentence that must be short.
 
     Example:
         >>> class_and_line(ValueError("line 3:\nno such block"))
@@ -167,7 +167,7 @@ def class_and_line(error: BaseException) -> str:
 
 
 def class_and_end(error: BaseException) -> str:
-    """The class of an error and the end of its message, with which a child process tells what went wrong.
+    """The class of an error and the end of its message, with which a child process reports what went wrong.
 
     TVM ends its messages with the reason; the frames above it differ between machines.
 

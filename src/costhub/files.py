@@ -1,4 +1,4 @@
-"""Provides what files of every stage share: caches, bounded reading, folders swapped whole, format versions."""
+"""Provides file helpers for every stage: caches, bounded reads, atomic folder swaps, format versions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PIECE = 1 << 20
 
 
 def cache_root() -> Path:
-    """The folder of pulled models and of features: $COSTHUB_CACHE, or ~/.cache/costhub."""
+    """The folder for pulled models and features: $COSTHUB_CACHE, or ~/.cache/costhub."""
     return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub").expanduser()
 
 
 def is_own(path: Path) -> bool:
-    """Whether this user or root owns a file or folder: in a shared cache, what others put there is not believed.
+    """Whether this user or root owns a file or folder: in a shared cache, files from others are not trusted.
 
     A link belongs to whoever made it.
 
@@ -40,19 +40,19 @@ def is_own(path: Path) -> bool:
 def open_regular(
     path: str | Path, *, limit: int | None = None, follow: bool = True, error: type[CosthubError] = CosthubError
 ) -> BinaryIO:
-    """Opens a file that may come from a stranger: never waits on a FIFO, never reads a device or more than `limit`.
+    """Opens an untrusted file: never waits on a FIFO, never reads a device or more than `limit` bytes.
 
     Args:
         path: The file.
-        limit: The most bytes that the file may have; None for any number.
-        follow: Whether a symbolic link at `path` itself is followed. Pass False inside a stranger's folder.
-        error: What is raised.
+        limit: Maximum size of the file in bytes; None for no limit.
+        follow: Whether a symbolic link at `path` itself is followed. Pass False inside an untrusted folder.
+        error: The error class to raise.
 
     Returns:
         The file, open for reading in binary mode, at its beginning.
 
     Raises:
-        CosthubError: `error`, where `path` is missing, is not a regular file, is a link that must not be followed,
+        CosthubError: `error`, if `path` is missing, is not a regular file, is a link that must not be followed,
             may not be read, or is larger than `limit`.
 
     Example:
@@ -63,7 +63,7 @@ def open_regular(
         Traceback (most recent call last):
         costhub.errors.CosthubError: .../pipe is a named pipe. A regular file was expected.
     """
-    # O_NONBLOCK: opening a FIFO that nobody writes to would never return. For regular files it changes nothing.
+    # O_NONBLOCK: opening a FIFO without a writer would never return. For regular files it changes nothing.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         if not follow and stat.S_ISLNK(os.lstat(path).st_mode):
@@ -86,10 +86,10 @@ def open_regular(
 def read_regular(
     path: str | Path, *, limit: int, follow: bool = True, error: type[CosthubError] = CosthubError
 ) -> bytes:
-    """The bytes of a file that may come from a stranger; see `open_regular`.
+    """Reads an untrusted file; see `open_regular`.
 
     Raises:
-        CosthubError: `error`, for the reasons of `open_regular`, or where the file grew beyond `limit` meanwhile.
+        CosthubError: `error`, for the reasons of `open_regular`, or if the file grew beyond `limit` in the meantime.
 
     Example:
         >>> import tempfile
@@ -106,15 +106,15 @@ def read_regular(
 
 
 def hash_regular(path: Path, *, limit: int | None = None, error: type[CosthubError] = CosthubError) -> tuple[str, int]:
-    """The sha256, in hexadecimal, and the bytes of a file, which is read in pieces.
+    """Returns the sha256, in hexadecimal, and the size in bytes of a file, which is read in pieces.
 
     Args:
         path: The file.
-        limit: The most bytes that the file may have; None for any number.
-        error: What is raised.
+        limit: Maximum size of the file in bytes; None for no limit.
+        error: The error class to raise.
 
     Raises:
-        CosthubError: `error`, as `open_regular` does.
+        CosthubError: `error`, as in `open_regular`.
     """
     digest, size = hashlib.sha256(), 0
     with open_regular(path, limit=limit, error=error) as file:
@@ -127,10 +127,10 @@ def hash_regular(path: Path, *, limit: int | None = None, error: type[CosthubErr
 def copy_regular(
     source: str | Path, target: str | Path, *, limit: int, follow: bool = True, error: type[CosthubError] = CosthubError
 ) -> int:
-    """Copies a file that may come from a stranger, see `open_regular`, to a new file, and gives its size in bytes.
+    """Copies an untrusted file (see `open_regular`) to a new file, and returns its size in bytes.
 
     Raises:
-        CosthubError: `error`, for the reasons of `open_regular`, or where the file grew beyond `limit` meanwhile.
+        CosthubError: `error`, for the reasons of `open_regular`, or if the file grew beyond `limit` in the meantime.
 
     Example:
         >>> import tempfile
@@ -150,7 +150,7 @@ def copy_regular(
 
 
 def kind_name(mode: int) -> str:
-    """What a file is that is not a regular one, by its `st_mode`.
+    """Names the kind of a file that is not a regular one, given its `st_mode`.
 
     Example:
         >>> kind_name(os.stat("/").st_mode)
@@ -167,13 +167,13 @@ def kind_name(mode: int) -> str:
 
 
 def write_replacing(path: Path, content: bytes) -> None:
-    """Writes a file that is the old one or the new one at any moment, in a folder that may come from a stranger.
+    """Replaces a file atomically, in a folder that may be untrusted: at any moment it is the old or the new one.
 
     A link or a pipe at `path` is replaced: writing through it would change another file, or never return.
 
     Args:
         path: The file.
-        content: What it will hold.
+        content: The new content.
 
     Raises:
         OSError: The folder cannot be written to, or `path` is a folder.
@@ -196,12 +196,12 @@ def write_replacing(path: Path, content: bytes) -> None:
 
 
 def swap_in(folder: Path, made: Path, old: Path) -> None:
-    """Renames `made` to `folder`; where that is interrupted the old folder is back, or its place is said.
+    """Renames `made` to `folder`; if interrupted, puts the old folder back, or reports where it is.
 
     Args:
         folder: The folder to replace.
-        made: What comes in its place, on the same disk.
-        old: A free name on that disk, where nothing is cleaned up, for the folder meanwhile.
+        made: Its replacement, on the same disk.
+        old: A free name on that disk for the old folder meanwhile, somewhere nothing gets cleaned up.
 
     Raises:
         CosthubError: The old folder could not be put back.
@@ -236,16 +236,16 @@ def swap_in(folder: Path, made: Path, old: Path) -> None:
 
 
 def refuse_newer(content: Mapping[str, Any], *, newest: int, what: str | Path, error: type[CosthubError]) -> None:
-    """Looks at the `version` of a JSON object before anything else is made of it.
+    """Checks the `version` of a JSON object before it is used for anything else.
 
     Args:
-        content: The object. One without a version is of version 1: the first releases wrote none everywhere.
-        newest: The version that is read here; all before it are read too.
+        content: The object. Without a version it counts as version 1: the first releases did not always write one.
+        newest: The newest version supported here; all earlier ones are supported too.
         what: The file, for the message.
-        error: What is raised.
+        error: The error class to raise.
 
     Raises:
-        CosthubError: `error`, where the version is newer or no number.
+        CosthubError: `error`, if the version is newer or not a number.
 
     Example:
         >>> from costhub.errors import DataError

@@ -1,4 +1,4 @@
-"""Provides close_names: what a mistyped name may have meant; and names that several stages know."""
+"""Provides close_names: suggestions for a mistyped name; and names shared by several stages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Sequence
 
 EMULATOR = "emulator"
-"""The vendor of a CPU that another one imitates: what is measured there is the imitation."""
+"""The vendor of an emulated CPU: measurements there are of the emulation."""
 
 
 def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
-    """The known names closest to `name`, best first; empty when none is close.
+    """The known names closest to `name`, best first; empty if none is close.
 
     Example:
         >>> close_names("resnet81", ["resnet18", "matmul"])

@@ -1,4 +1,4 @@
-"""Provides the progress bar that every long command shows, with lines of text below it where they help."""
+"""Provides the progress bar that every long command shows, with lines of text below it where useful."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tqdm import tqdm
 log = logging.getLogger("costhub")
 
 EVERY_S = 60.0
-"""Seconds between messages where stderr is not a terminal, as in a log."""
+"""Seconds between messages if stderr is not a terminal, as in a log."""
 _BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}]"
 """Without a text at the end: tqdm would shorten the bar for it, and then cut the line."""
 
@@ -26,18 +26,18 @@ def can_redraw() -> bool:
         return False
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns > 0
-    except (OSError, ValueError):  # what stands in for a terminal, as in a test
+    except (OSError, ValueError):  # a stand-in for a terminal, as in a test
         return True
 
 
 def bar(total: int | None, *, desc: str, unit: str, enabled: bool = True) -> tqdm[Any]:
-    """A progress bar on stderr, silent where stderr is not a terminal.
+    """Makes a progress bar on stderr, silent if stderr is not a terminal.
 
     Args:
-        total: How many steps there are; None if that is unknown.
-        desc: What is being done, in a word or two.
-        unit: What one step is, for example "program".
-        enabled: False keeps it silent on a terminal too.
+        total: Number of steps; None if unknown.
+        desc: Short description of the task.
+        unit: The unit of one step, for example "program".
+        enabled: False keeps it silent even on a terminal.
 
     Returns:
         A tqdm bar to use in a `with`; call `.update(k)` after k steps.
@@ -50,15 +50,15 @@ def bar(total: int | None, *, desc: str, unit: str, enabled: bool = True) -> tqd
 
 
 class BarWithLines:
-    """A bar with lines of text below it, cut to the width of the terminal; elsewhere a message now and then.
+    """A bar with lines of text below it, cut to the width of the terminal; elsewhere an occasional message.
 
     Args:
-        total: How many steps there are.
-        desc: What is being done, in a word or two.
-        unit: What one step is, for example "program".
+        total: Number of steps.
+        desc: Short description of the task.
+        unit: The unit of one step, for example "program".
         lines: Lines of text below the bar.
         enabled: False keeps it silent.
-        every_s: Seconds between messages where stderr is not a terminal.
+        every_s: Seconds between messages if stderr is not a terminal.
         clock: Returns the time in seconds.
 
     Example:
@@ -100,12 +100,12 @@ class BarWithLines:
         self._bar.close()
 
     def step(self) -> None:
-        """Counts one step, and draws everything again, but not more often than people can read."""
+        """Counts one step and redraws everything, but not more often than people can read."""
         if self._bar.update():
             self._draw_lines()
 
     def start_at(self, done: int, total: int) -> None:
-        """Sets what was done before, which does not count for the time left, and the total."""
+        """Sets the total and the steps done earlier, which do not count for the remaining time."""
         self._bar.n = self._bar.initial = done
         self._bar.total = total
 
@@ -122,7 +122,7 @@ class BarWithLines:
             line.refresh()
 
     def log(self, make: Callable[[], str]) -> None:
-        """Logs a message where no bar can be drawn, if the last one is long enough ago."""
+        """Logs a message if no bar can be drawn and the last message was long enough ago."""
         now = self._clock()
         if self._logs and now - self._last >= self._every_s:
             self._last = now
@@ -130,7 +130,7 @@ class BarWithLines:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text of at most `width` characters, without its middle where it is longer.
+    """Shortens a text to at most `width` characters by cutting out its middle.
 
     Example:
         >>> shortened("a-kernel-with-a-long-name: best 12.3 us", 28)

@@ -1,4 +1,4 @@
-"""Provides Registry: implementations by name, costhub's own and those that installed packages add."""
+"""Provides Registry: implementations by name, costhub's own and those added by installed packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costhub.names import close_names
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]*")
-"""An entry point with another name is left out: nobody could type it, and a terminal might obey it."""
+"""Entry points with other names are ignored: no one could type them, and a terminal might interpret them."""
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -25,14 +25,14 @@ class Registry(Mapping[str, T], Generic[T]):
         [project.entry-points."costhub.methods"]
         my-method = "my_package.my_module:MyMethod"
 
-    Entry points are looked up once, when somebody asks for a name that is not costhub's own or for all names.
-    What a name stands for is imported when somebody asks for that name.
+    Entry points are looked up once, when a name that is not costhub's own, or all names, are first requested.
+    An implementation is imported when its name is requested.
 
     Args:
-        kind: What the names stand for, for messages: `method`.
-        core: costhub's own, by name. A text `module:attribute` stands for what it names.
+        kind: What the names refer to, for messages, such as `method`.
+        core: costhub's own, by name. A string `module:attribute` refers to that attribute.
         group: The group of the entry points: `costhub.methods`.
-        listing: What lists the names, for messages: "`costhub adapt --help`".
+        listing: The command that lists the names, for messages: "`costhub adapt --help`".
 
     Example:
         >>> core = {"red": "string:ascii_letters", "blue": 2}
@@ -48,20 +48,20 @@ class Registry(Mapping[str, T], Generic[T]):
         self._core = dict(core)
 
     def find(self, name: str) -> T:
-        """What a name stands for, where a person has typed the name.
+        """Finds the implementation for a name typed by a person.
 
         Raises:
-            UnknownNameError: Nothing has this name; the message lists the close ones.
+            UnknownNameError: Nothing has this name; the message lists similar names.
             CosthubError: A package adds the name, but cannot be loaded; or packages contradict each other.
         """
         self.check(name)
         return self[name]
 
     def check(self, name: str) -> None:
-        """Refuses a wrong name, and imports nothing.
+        """Rejects an unknown name, without importing anything.
 
         Raises:
-            UnknownNameError: Nothing has this name; the message lists the close ones.
+            UnknownNameError: Nothing has this name; the message lists similar names.
             CosthubError: Packages contradict each other.
         """
         if name not in self:
@@ -83,14 +83,14 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._core) + len(self._added)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._core or name in self._added  # The mixin's would import what the name stands for.
+        return name in self._core or name in self._added  # The mixin's version would import the implementation.
 
     @functools.cached_property
     def _added(self) -> dict[str, EntryPoint]:
         """Name -> entry point.
 
         Raises:
-            CosthubError: Two packages add one name, or one adds a name of costhub's own.
+            CosthubError: Two packages add the same name, or one adds a name of costhub's own.
         """
         added: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
@@ -116,5 +116,5 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def _package(point: EntryPoint) -> str:
-    """The name of the package that an entry point comes from; its value where nothing says so."""
+    """The name of the package that an entry point comes from; its value if that is unknown."""
     return point.dist.name if point.dist is not None else point.value

@@ -1,4 +1,4 @@
-"""Provides what text needs before a terminal shows it: clean, shown and first_few for strangers' texts, and wrapped."""
+"""Provides text preparation for terminals: clean, shown and first_few for untrusted texts, and wrapped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def first_few(names: list[str], count: int) -> str:
 
 
 def shown(text: str) -> str:
-    r"""Any text, of any length and script, without what a terminal would interpret or turn around.
+    r"""Any text, of any length and script, without characters that a terminal would interpret or reverse.
 
     Example:
         >>> shown("caf\u00e9 \x1b[31mred \u202egpj")
@@ -32,7 +32,7 @@ def shown(text: str) -> str:
 
 
 def clean(text: str, length: int) -> str:
-    r"""A stranger's text without characters that a terminal would interpret, shortened.
+    r"""An untrusted text without characters that a terminal would interpret, shortened.
 
     Example:
         >>> clean("\x1b[31mred", 6)
@@ -59,7 +59,7 @@ def wrapped(text: str, width: int) -> str:
 
 
 def for_stream(text: str, stream: TextIO) -> str:
-    """A message as it is printed to a stream: wrapped if that is a terminal of known width."""
+    """A message as printed to a stream: wrapped if the stream is a terminal of known width."""
     try:
         width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
     except (OSError, ValueError):
@@ -68,7 +68,7 @@ def for_stream(text: str, stream: TextIO) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """A number of things in English.
+    """A count with its noun in English.
 
     Example:
         >>> counted(1, "workload"), counted(1200, "workload")

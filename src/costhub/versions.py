@@ -1,4 +1,4 @@
-"""Provides the versions that records, model folders and reports name."""
+"""Provides the versions named in records, model folders and reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DISTRIBUTIONS = {
 
 
 def costhub_version() -> str:
-    """The version of costhub that is running.
+    """The running version of costhub.
 
     Example:
         >>> costhub_version().split(".")[0].isdigit()
@@ -30,7 +30,7 @@ def costhub_version() -> str:
 def installed_versions() -> dict[str, str]:
     """The versions of Python and of the packages that results depend on, by import name.
 
-    Reads the installed metadata, so nothing heavy is imported. A package that is not installed is left out.
+    Reads the installed metadata, so nothing heavy is imported. Packages that are not installed are left out.
 
     Example:
         >>> sorted(installed_versions())

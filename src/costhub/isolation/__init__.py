@@ -1,1 +1,1 @@
-"""Child processes that run what may crash, hang or exhaust memory."""
+"""Child processes that run code that may crash, hang or exhaust memory."""

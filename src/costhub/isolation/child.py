@@ -1,7 +1,7 @@
-"""Provides Child: a child process that runs any function by its name, within limits of time and memory.
+"""Provides Child: a child process that runs any function by name, within limits of time and memory.
 
 TVM work is done in such children, so that a program that crashes, hangs or exhausts memory costs
-its own row and nothing else. The parent speaks to the child over a private pair of pipes; nothing from
+only its own row. The parent talks to the child over a private pair of pipes; nothing from
 outside this machine reaches them, which is why plain pickles are used there and nowhere else.
 """
 
@@ -35,36 +35,36 @@ from costhub.isolation.process import (
 
 __all__ = ["CallFailed", "Child", "ChildDied", "ChildError", "ChildKilled", "ChildTimeout"]
 
-# One child that is killed while it starts may be an accident; a child that cannot start dies every time.
+# A child killed during start-up may be an accident; a child that cannot start dies every time.
 START_ATTEMPTS = 3
 
 Result = TypeVar("Result")
 
 
 class ChildTraceback(Exception):
-    """Where a function failed in the child; the cause of the exception that `Child.call` raises."""
+    """Traceback of a failure in the child; the cause of the exception that `Child.call` raises."""
 
 
 class Child:
     """A child process that runs functions, one at a time.
 
-    A function is sent by its name, as `concurrent.futures` sends it: it must stand at the top level of a module
-    that the child can import. Its arguments and its result are pickled. An exception of Python's own or of
-    costhub is raised here as it was there, any other as `CallFailed`. The time limit of a call counts neither the
-    start of the process nor the import of the function's module, nor the time for which the child is frozen.
+    A function is sent by name, as in `concurrent.futures`: it must be at the top level of a module
+    that the child can import. Its arguments and result are pickled. A built-in exception or one of
+    costhub's is re-raised here unchanged, any other as `CallFailed`. The time limit of a call includes neither the
+    start of the process, nor the import of the function's module, nor the time for which the child is frozen.
 
-    The process starts with the first call, and again with the next one after it was killed or has died. After
-    `close` it waits for the next `Child` of equal limits and environment, with all that it has imported: functions
-    should leave nothing else behind, or `is_shared` be False.
+    The process starts with the first call, and restarts with the next one if it was killed or died. After
+    `close` it waits for the next `Child` with equal limits and environment, keeping its imports: functions
+    should leave nothing else behind, or else `is_shared` must be False.
 
     Args:
-        prepare: Called in the child before all else, outside any time limit but that of the start: what every
-            call needs, such as the import of TVM.
-        environment: Variables that the process gets besides ours.
-        limits: What the process may take; its processor time is counted anew for each call.
+        prepare: Called first in the child, outside any time limit except that of the start: setup that every
+            call needs, such as importing TVM.
+        environment: Variables for the process in addition to ours.
+        limits: Resources the process may use; its processor time is counted afresh for each call.
         is_shared: Whether the process may have served another `Child`, and may serve the next one.
-        most_calls: The process is replaced after so many.
-        start_timeout_s: Limit of the start.
+        most_calls: The process is replaced after this many calls.
+        start_timeout_s: Time limit for starting.
 
     Example:
         >>> with Child() as child:
@@ -92,7 +92,7 @@ class Child:
         self._is_prepared = self._is_answering = self._is_closed = False
         self._frozen_at: float | None = None
         self._frozen_s = 0.0
-        # Of what changes the process; never held while it works.
+        # Guards changes of the process; never held while it works.
         self._lock = threading.RLock()
 
     def __enter__(self) -> Child:
@@ -103,7 +103,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the first start, and after its end was noticed."""
+        """The process id; None before the first start, and once its end has been noticed."""
         return self._process.process.pid if self._process else None
 
     @property
@@ -113,24 +113,24 @@ class Child:
         return process is not None and process.is_running
 
     def time(self) -> float:
-        """Seconds on a clock that stands still while the child is frozen."""
+        """Seconds on a clock that stops while the child is frozen."""
         now = time.monotonic() if self._frozen_at is None else self._frozen_at
         return now - self._frozen_s
 
     def prepare(self, function: Callable[[], object]) -> None:
-        """Sets what is called before all else, for this process too if it runs."""
+        """Sets the function to call first, also in the current process if it is running."""
         self._prepare, self._is_prepared = function, False
 
     def launch(self) -> None:
-        """Starts the process without waiting until it is ready, so that several can start side by side."""
+        """Starts the process without waiting until it is ready, so that several can start in parallel."""
         self._launched()
 
     def start(self) -> None:
         """Starts the process if it is not running, and waits until it is ready for a call.
 
         Raises:
-            MeasureError: It died or did not become ready within `start_timeout_s`; `__cause__` says how.
-            CosthubError: Whatever `prepare` raises of costhub's own errors.
+            MeasureError: It died or did not become ready within `start_timeout_s`; `__cause__` has the details.
+            CosthubError: Any of costhub's own errors raised by `prepare`.
         """
         for attempt in range(START_ATTEMPTS):
             try:
@@ -146,29 +146,29 @@ class Child:
                 ) from error
 
     def call(self, function: Callable[..., Result], *args: Any, timeout_s: float = 10.0) -> Result:
-        """Runs a function in the child; keywords are given by `functools.partial`.
+        """Runs a function in the child; use `functools.partial` for keyword arguments.
 
         Args:
             function: A function at the top level of a module.
             args: Its arguments.
-            timeout_s: How long it may take.
+            timeout_s: Time limit of the call.
 
         Raises:
             ChildDied: The process ended: it crashed, ran out of memory or was killed.
-            ChildTimeout: The function took longer; the process is killed.
+            ChildTimeout: The function took longer, and the process was killed.
             CallFailed: The function raised an exception of a library.
-            MeasureError: The process does not start, or cannot import the function's module.
+            MeasureError: The process cannot be started, or cannot import the function's module.
         """
         try:
             self.send(function, *args)
             result: Result = self.receive(timeout_s=timeout_s)
             return result
         finally:
-            if self._is_answering:  # ^C: the late answer must not meet the next call
+            if self._is_answering:  # ^C: the late answer must not reach the next call
                 self.kill()
 
     def send(self, function: Callable[..., object], *args: Any) -> None:
-        """Lets the child begin with a call; `receive` waits for its result. Raises what `start` does."""
+        """Starts a call in the child; `receive` waits for its result. Raises the same errors as `start`."""
         message = pickle.dumps((function, args), pickle.HIGHEST_PROTOCOL)
         self.start()
         module = _module_of(function)
@@ -185,11 +185,11 @@ class Child:
         self._send(process, message)
 
     def receive(self, *, timeout_s: float | None) -> Any:
-        """Waits for the result of the call that was sent, or, with None, for as long as it takes.
+        """Waits for the result of the call that was sent; with None, for as long as it takes.
 
         Raises:
             ChildDied: The process ended.
-            ChildTimeout: No result within `timeout_s`; the process is killed.
+            ChildTimeout: No result arrived within `timeout_s`, and the process was killed.
             Exception: Whatever the function raised.
         """
         process = self._process
@@ -198,14 +198,14 @@ class Child:
         return self._receive(process, timeout_s)
 
     def freeze(self) -> None:
-        """Stops the child and what it has started where they stand. A call sent before goes on at `thaw`."""
+        """Suspends the child and everything it has started. A call sent before continues at `thaw`."""
         if self._frozen_at is None:
             self._frozen_at = time.monotonic()
         if self._process:
             self._process.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Lets a frozen child go on."""
+        """Resumes a frozen child."""
         if self._frozen_at is not None:
             self._frozen_s += time.monotonic() - self._frozen_at
             self._frozen_at = None
@@ -213,7 +213,7 @@ class Child:
             self._process.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends the process at once; harmless when there is none. The next call starts another one."""
+        """Ends the process immediately; does nothing if there is none. The next call starts a new one."""
         with self._lock:
             process, self._process = self._process, None
             self._is_prepared = self._is_answering = False
@@ -221,7 +221,7 @@ class Child:
             process.kill()
 
     def close(self) -> None:
-        """Gives the process up for good; a call from another thread ends with `ChildKilled`."""
+        """Releases the process for good; a call from another thread ends with `ChildKilled`."""
         with self._lock:
             self._is_closed = True
             process = self._process
@@ -234,7 +234,7 @@ class Child:
             process.kill()
 
     def _launched(self) -> ChildProcess:
-        """The process, a new one where there is none that runs."""
+        """The process; a new one if none is running."""
         with self._lock:
             if self._is_closed:
                 raise ChildKilled("the child process was closed.")
@@ -277,7 +277,7 @@ class Child:
             if self._process is not process:
                 raise ChildKilled("the child process was killed from another thread.")
             self._is_answering = True
-        # A child that died meanwhile is noticed by `_receive`, which has the words it died with.
+        # A child that died meanwhile is noticed by `_receive`, which has its last output.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             process.connection.send_bytes(message)
 
@@ -287,7 +287,7 @@ class Child:
                 self.kill()
                 raise ChildTimeout(f"no answer within {timeout_s:g} s.")
             message = process.connection.recv_bytes()
-        except (EOFError, OSError):  # OSError: it ended in the middle of an answer, or the pipe is closed
+        except (EOFError, OSError):  # OSError: it ended halfway through an answer, or the pipe is closed
             if self._process is not process:
                 raise ChildKilled("the child process was killed from another thread.") from None
             words = process.last_words()
@@ -304,7 +304,7 @@ class Child:
             return process.connection.poll(None)
         end = self.time() + timeout_s
         while (left_s := end - self.time()) > 0:
-            # While the child is frozen the end is no nearer after a wait.
+            # While the child is frozen a wait does not bring the deadline any closer.
             if process.connection.poll(left_s if self._frozen_at is None else max(left_s, 0.1)):
                 return True
         return process.connection.poll(0.0)
@@ -313,7 +313,7 @@ class Child:
 def _module_of(function: Callable[..., object]) -> str:
     while isinstance(function, partial):
         function = function.func
-    # Methods of classes and built-in methods have their module in their owner.
+    # For methods of classes and built-in methods, the module is that of their owner.
     return getattr(function, "__module__", None) or type(getattr(function, "__self__", function)).__module__
 
 

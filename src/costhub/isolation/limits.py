@@ -1,4 +1,4 @@
-"""Provides Limits: what a child process may take of the machine before it costs its own row."""
+"""Provides Limits: the resources that a child process may use before it fails and loses only its own row."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 # What TVM, LLVM, Python and the C++ library print when an allocation fails under the limit.
 OUT_OF_MEMORY = ("bad_alloc", "out of memory", "MemoryError", "Cannot allocate memory", "cannot map zero")
 
-# What TVM, LLVM and their libraries map beside a program, of which little is ever used: 3 GiB at most on two
+# Memory that TVM, LLVM and their libraries map besides a program but barely use: at most 3 GiB on two
 # cores (1.2 GiB in a builder), and more with the stacks of more threads.
 MAPPED_BYTES = 4 << 30
 MAPPED_BYTES_PER_CPU = 128 << 20
-# torch with the libraries of a GPU and TVM with LLVM map some 6 GB, of which little is used.
+# torch with GPU libraries and TVM with LLVM map about 6 GB but use little of it.
 NETWORK_MAPPED_BYTES = 8 << 30
-# Far more than the pools of torch, TVM and a compiler, and far less than brings a machine down.
+# Far more than the pools of torch, TVM and a compiler, and far fewer than would bring a machine down.
 NETWORK_THREADS = 4096
-# No single file that a build or a program writes is near it.
+# No single file written by a build or a program comes close.
 FILE_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one child process, which sets them for itself by setrlimit; None leaves one unchanged.
+    """Limits of one child process, which sets them itself with setrlimit; None leaves one unchanged.
 
     Example:
         >>> Limits(cpu_s=5).broken("SIGXCPU", "")
@@ -33,20 +33,20 @@ class Limits:
     """
 
     address_space_bytes: int | None = None
-    """Of virtual memory; TVM alone maps about 3 GB, and the drivers of GPUs far more than they use."""
+    """Limit on virtual memory; TVM alone maps about 3 GB, and the drivers of GPUs far more than they use."""
     cpu_s: float | None = None
     """Processor seconds of all threads together for one request, in whole seconds rounded up."""
     open_files: int | None = None
     file_bytes: int | None = None
-    """Size of a file that it writes."""
+    """Limit on the size of a file that it writes."""
     further_bytes: int | None = None
-    """Of virtual memory that one call may add to what the process has mapped before."""
+    """Virtual memory that one call may add to the process's existing mappings."""
     further_threads: int | None = None
-    """Threads and processes of this user, beside those that run when a call begins; nothing holds root to it."""
+    """Threads and processes of this user, on top of those running when a call begins; not enforced for root."""
 
     @classmethod
     def share(cls, children: int, *, cpu_s: float) -> Limits:
-        """For each of so many children that work at once: a share of the memory, beside what TVM maps.
+        """Limits for each of `children` children working at once: a share of the memory, on top of what TVM maps.
 
         Example:
             >>> Limits.share(4, cpu_s=60).address_space_bytes < Limits.share(1, cpu_s=60).address_space_bytes
@@ -55,15 +55,15 @@ class Limits:
         import psutil
 
         mapped = MAPPED_BYTES + (psutil.cpu_count() or 1) * MAPPED_BYTES_PER_CPU
-        memory = psutil.virtual_memory().total // (children + 1)  # one for the parent and everybody else
+        memory = psutil.virtual_memory().total // (children + 1)  # one for the parent and everything else
         return cls(address_space_bytes=mapped + memory, cpu_s=cpu_s, file_bytes=FILE_BYTES)
 
     @classmethod
     def for_network(cls, *, timeout_s: float) -> Limits:
-        """For a child that reads a network: half of the memory beside what torch and TVM map, and every core.
+        """Limits for a child that reads a network: half of the memory on top of what torch and TVM map, and every core.
 
         Args:
-            timeout_s: How long a call may take.
+            timeout_s: Time limit of a call.
 
         Example:
             >>> Limits.for_network(timeout_s=60).further_bytes > 8 << 30
@@ -78,14 +78,14 @@ class Limits:
         )
 
     def apply(self) -> None:
-        """Sets the limits of this process, and that it leaves no core file behind."""
+        """Sets the limits of this process, and disables core files."""
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_AS, self.address_space_bytes)
         _lower(resource.RLIMIT_NOFILE, self.open_files)
         _lower(resource.RLIMIT_FSIZE, self.file_bytes)
 
     def begin_call(self) -> None:
-        """Grants this process `cpu_s` and `further_bytes` from now on; the system counts from its start."""
+        """Grants this process `cpu_s` and `further_bytes` from now on; the system counts from the start."""
         if self.cpu_s is not None:
             used = resource.getrusage(resource.RUSAGE_SELF)
             _lower_soft(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + self.cpu_s))
@@ -95,10 +95,10 @@ class Limits:
             _lower_soft(resource.RLIMIT_NPROC, running + self.further_threads)
 
     def broken(self, signal_name: str | None, said: str) -> str | None:
-        """The sentence that names the limit a child has met; None where it met none.
+        """A sentence naming the limit that a child has hit; None if it hit none.
 
         Args:
-            signal_name: what killed it, such as ``SIGABRT``; None where nothing did.
+            signal_name: what killed it, such as ``SIGABRT``; None if nothing did.
             said: what it printed or answered last.
         """
         if signal_name == "SIGXCPU":
@@ -112,7 +112,7 @@ class Limits:
 
 
 FOR_STRANGERS = Limits(further_bytes=8 << 30)
-"""For work on data from strangers: far more than any honest workload needs."""
+"""For work on untrusted data: far more than any legitimate workload needs."""
 
 
 def _lower(kind: int, value: int | None) -> None:
@@ -120,20 +120,20 @@ def _lower(kind: int, value: int | None) -> None:
         return
     _, hard = resource.getrlimit(kind)
     value = value if hard < 0 else min(value, hard)
-    # A system that knows a limit but does not keep it (RLIMIT_AS on macOS) refuses to set it.
+    # A system that knows a limit but does not support it (RLIMIT_AS on macOS) refuses to set it.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(kind, (value, value))
 
 
 def _lower_soft(kind: int, value: int) -> None:
-    """Sets the limit that a later call may raise again."""
+    """Sets the soft limit, which a later call may raise again."""
     _, hard = resource.getrlimit(kind)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(kind, (value if hard < 0 else min(value, hard), hard))
 
 
 def _mapped_bytes() -> int:
-    """Virtual memory of this process; 0 where the system does not say."""
+    """Virtual memory of this process; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[0]) * resource.getpagesize()
@@ -142,11 +142,11 @@ def _mapped_bytes() -> int:
 
 
 def _threads_of_user() -> int:
-    """Threads that run under this user, as the system counts them for its limit; 0 where it does not say."""
+    """Threads running under this user, as counted by the system for its limit; 0 if it does not report them."""
     threads = 0
     with contextlib.suppress(OSError):  # not Linux
         for process in os.scandir("/proc"):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
+            with contextlib.suppress(OSError):  # it has ended in the meantime
                 if process.name.isdecimal() and process.stat().st_uid == os.getuid():
                     threads += len(os.listdir(f"{process.path}/task"))
     return threads

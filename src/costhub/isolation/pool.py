@@ -1,4 +1,4 @@
-"""Provides ChildPool: child processes in which a crash or a hang costs one piece of work."""
+"""Provides ChildPool: child processes in which a crash or hang only costs one piece of work."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 
 MOST_CHILDREN = 16
-"""Of a pool that has no size given: more would not be faster, and each takes memory."""
-# Generous: a machine that is busy with other things needs minutes for what takes a second when it is idle.
+"""Limit for a pool without a given size: more would not be faster, and each takes memory."""
+# Generous: a busy machine may need minutes for something that takes a second when it is idle.
 _CALL_TIMEOUT_S = 180.0
 _NOTHING_TIMEOUT_S = 180.0
 _PIECE_TIMEOUT_S = 30.0
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class LostCall:
-    """Stands for the result of a call that brought its child down."""
+    """Replaces the result of a call that crashed its child."""
 
     why: str
     """`crashed` or `took too long`."""
@@ -38,11 +38,11 @@ class LostCall:
 class ChildPool:
     """A few children, for work that may crash them; any number of threads may use it.
 
-    A child starts when there is work for it, unless `launch` starts all.
+    A child starts when there is work for it, unless `launch` starts them all.
 
     Args:
-        size: Children; one per core by default, `MOST_CHILDREN` at most.
-        prepare: What every child calls before all else, as `Child` does.
+        size: Number of children; one per core by default, at most `MOST_CHILDREN`.
+        prepare: Called first in every child, as in `Child`.
         environment: As for `Child`.
         limits: As for `Child`.
         is_shared: As for `Child`.
@@ -93,7 +93,7 @@ class ChildPool:
         return [child.pid for child in self._children if child.pid is not None]
 
     def launch(self) -> None:
-        """Starts all children without waiting for them, so that they import side by side."""
+        """Starts all children without waiting for them, so that they import in parallel."""
         with self._changed:
             while len(self._children) < self.size:
                 self._free.append(self._added())
@@ -101,7 +101,7 @@ class ChildPool:
                 child.launch()
 
     def close(self) -> None:
-        """Ends the children at once, whatever they do; calls under way are lost, those that wait cancelled."""
+        """Ends the children immediately, whatever they are doing; running calls are lost, waiting ones cancelled."""
         with self._changed:
             self._is_closed, self._is_frozen = True, False
             self._changed.notify_all()
@@ -110,22 +110,22 @@ class ChildPool:
         self._threads.shutdown(cancel_futures=True)
 
     def kill(self) -> None:
-        """Ends the children at once; they start again with their next calls."""
+        """Ends the children immediately; they restart with their next calls."""
         for child in self._children:
             child.kill()
 
     @contextlib.contextmanager
     def child(self) -> Iterator[Child]:
-        """A child that nobody else uses meanwhile, ready for a call.
+        """Yields a child for exclusive use, ready for a call.
 
         Raises:
-            MeasureError: It does not start, or the pool was closed.
+            MeasureError: It cannot be started, or the pool was closed.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._free or len(self._children) < self.size or self._is_closed)
             if self._is_closed:
                 raise MeasureError("The child processes were ended while work waited for one of them.")
-            # The child used last is the one that runs; a new one is the last resort.
+            # The most recently used child is running; a new one is the last resort.
             child = self._free.pop() if self._free else self._added()
         try:
             self._start(child)
@@ -137,7 +137,7 @@ class ChildPool:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Stops the children where they stand, in the middle of a call, while the block runs."""
+        """Suspends the children, even in the middle of a call, while the block runs."""
         with self._changed:
             self._is_frozen = True
             for child in self._children:
@@ -152,14 +152,14 @@ class ChildPool:
                 self._changed.notify_all()
 
     def submit(self, work: Callable[..., Result], *args: Any) -> Future[Result]:
-        """Does `work(child, *args)` in a thread, after all that was submitted before.
+        """Runs `work(child, *args)` in a thread, after everything submitted earlier.
 
-        The future raises what `child` raises.
+        The future raises the same errors as `child`.
         """
         return self._threads.submit(self._with_child, work, args)
 
     def call(self, function: Callable[..., Result], *args: Any) -> Result | LostCall:
-        """The result of one call; `LostCall` where it brings its child down."""
+        """Returns the result of one call; `LostCall` if it crashes its child."""
         with self.child() as child:
             return self._try(child, function, args, _CALL_TIMEOUT_S)
 
@@ -170,17 +170,17 @@ class ChildPool:
         *,
         pieces: Callable[[tuple[Any, ...]], Sequence[tuple[Any, ...]]],
     ) -> Iterator[list[Result | LostCall]]:
-        """Calls a function, in order; at most two calls per child are under way.
+        """Calls a function, in order; at most two calls per child are in progress.
 
         Args:
-            function: What to call.
+            function: The function to call.
             calls: The arguments of each call, taken as they are needed.
-            pieces: Splits a call into those that are tried one by one where the whole brings a child down.
-                The first of them asks for nothing: where even that is lost, the others are not tried.
+            pieces: Splits a call into pieces that are tried one by one if the whole call crashes a child.
+                The first one asks for nothing: if even that is lost, the others are not tried.
 
         Yields:
-            For each call a list with its result, or with the results of its pieces but the first: each of
-            them `LostCall` where the first is.
+            For each call a list with its result, or with the results of all its pieces but the first: each of
+            them is `LostCall` if the first is.
         """
         under_way: deque[Future[list[Result | LostCall]]] = deque()
         try:
@@ -202,7 +202,7 @@ class ChildPool:
         return child
 
     def _start(self, child: Child) -> None:
-        with self._changed:  # a process that starts while others are timed would disturb them
+        with self._changed:  # a process starting while others are timed would disturb them
             self._changed.wait_for(lambda: not self._is_frozen)
             if self._is_closed:
                 raise MeasureError("The child processes were ended while work waited for one of them.")
@@ -239,13 +239,13 @@ class ChildPool:
         except ChildDied:
             return LostCall("crashed")
         except MeasureError:
-            if self._is_closed:  # it was killed while it started
+            if self._is_closed:  # it was killed during start-up
                 return LostCall("crashed")
             raise
 
 
 def load_tvm() -> None:
-    """Imports TVM, for `prepare`: it takes seconds, which are then not part of any call."""
+    """Imports TVM, for `prepare`: this takes seconds, which then do not count towards any call."""
     import tvm  # noqa: F401
 
 

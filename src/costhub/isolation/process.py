@@ -1,4 +1,4 @@
-"""Provides ChildProcess: one child process, from its start through its loop of calls to its last words."""
+"""Provides ChildProcess: one child process, from its start through its call loop to its last output."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from costhub.isolation.limits import Limits
 
 # A child whose end of the pipe is closed is given this long to end, so that its exit code can be read.
 END_TIMEOUT_S = 10.0
-# Processes that nobody uses wait this long, and so many of them, for the next `Child` that fits.
+# At most this many unused processes wait, and at most this long, for the next matching `Child`.
 IDLE_S = 60.0
 MOST_IDLE = 8
-# With -m or -c Python searches the current folder first, and that may be one with files from strangers.
+# With -m or -c Python searches the current folder first, which may contain untrusted files.
 CHILD_CODE = """
 import sys
 sys.path[:] = [p for p in sys.path if p]
@@ -65,30 +65,30 @@ Key = tuple[Limits, tuple[tuple[str, str], ...], str]
 
 @dataclass
 class ChildProcess:
-    """A running process, our end of its pipe, and what it prints."""
+    """A running process, our end of its pipe, and its output."""
 
     key: Key
-    """Processes with equal keys can stand in for each other."""
+    """Processes with equal keys are interchangeable."""
     process: subprocess.Popen[bytes]
     connection: Connection
     printed: IO[bytes]
     printed_before: int = 0
-    """Bytes that it printed for those who had it before."""
+    """Number of bytes that it printed for its previous owners."""
     imported: set[str] = field(default_factory=set)
     """Modules whose functions it has run."""
     calls: int = 0
     was_idle: bool = False
-    """Whether it has been somebody else's before."""
+    """Whether it had another owner before."""
 
     @classmethod
     def launch(cls, limits: Limits, environment: Mapping[str, str]) -> ChildProcess:
-        """Starts a process; it ends with this one, whichever thread asks for it."""
+        """Starts a process that ends with this one, whichever thread starts it."""
         return _in_lasting_thread(lambda: cls._launch(limits, environment))
 
     @classmethod
     def _launch(cls, limits: Limits, environment: Mapping[str, str]) -> ChildProcess:
         ours, theirs = Pipe()
-        # What native code prints before it dies is the only explanation of a crash, so it is kept in a file.
+        # The last output of native code is the only explanation of a crash, so it is kept in a file.
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         process = subprocess.Popen(
             [sys.executable, "-c", CHILD_CODE, str(theirs.fileno()), str(os.getpid()), json.dumps(asdict(limits))],
@@ -97,7 +97,7 @@ class ChildProcess:
             stdout=printed,
             stderr=printed,
             env={**os.environ, **environment},
-            # A separate group, so that what it has started itself (a linker) ends with it.
+            # A separate group, so that processes it started itself (a linker) end with it.
             start_new_session=True,
         )
         theirs.close()
@@ -109,7 +109,7 @@ class ChildProcess:
         return self.process.poll() is None
 
     def last_words(self) -> str:
-        """How the process ended, and the end of what it printed."""
+        """How the process ended, and the end of its output."""
         signal_name = None
         try:
             code = self.process.wait(END_TIMEOUT_S)
@@ -124,14 +124,14 @@ class ChildProcess:
         return " ".join(filter(None, [f"the child process {how}.", limit, words]))
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and to all that it has started."""
+        """Sends a signal to the process and to everything it has started."""
         # The group of a child that has ended may belong to someone else by now.
         if self.is_running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        """Ends the process at once."""
+        """Ends the process immediately."""
         self.connection.close()
         self.signal(signal.SIGKILL)
         self.process.wait()
@@ -139,22 +139,22 @@ class ChildProcess:
 
 
 def key_of(limits: Limits, environment: Mapping[str, str]) -> Key:
-    """What processes must have in common to stand in for each other."""
+    """The key that interchangeable processes share."""
     return limits, tuple(sorted(environment.items())), os.environ.get("PYTHONPATH", "")
 
 
-# Processes that nobody uses, by the process that started them: a fork must not use the pipes of its parent.
+# Unused processes, by the process that started them: a fork must not use the pipes of its parent.
 
 
 @dataclass
 class _Idle:
-    """The idle processes, with the times since when they are."""
+    """The idle processes, with the times at which they became idle."""
 
     processes: list[tuple[float, ChildProcess]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def end(self, *, before: float) -> None:
-        """Ends those that have been idle since before then."""
+        """Ends processes that have been idle since before the given time."""
         with self.lock:
             old = [process for since, process in self.processes if since < before]
             self.processes = [(since, process) for since, process in self.processes if since >= before]
@@ -168,7 +168,7 @@ def _idle(pid: int) -> _Idle:
 
 
 def take_idle(key: Key) -> ChildProcess | None:
-    """An idle process of the key, the one used last; None where there is none."""
+    """The most recently used idle process with the key; None if there is none."""
     idle = _idle(os.getpid())
     with idle.lock:
         for position in reversed(range(len(idle.processes))):
@@ -182,7 +182,7 @@ def take_idle(key: Key) -> ChildProcess | None:
 
 
 def keep_idle(process: ChildProcess) -> None:
-    """Keeps a process for the next `Child` that it fits; nothing may be left to answer."""
+    """Keeps a process for the next matching `Child`; no call may be pending."""
     idle = _idle(os.getpid())
     with idle.lock:
         idle.processes.append((time.monotonic(), process))
@@ -194,11 +194,11 @@ def keep_idle(process: ChildProcess) -> None:
 
 @atexit.register
 def end_idle_children() -> None:
-    """Ends all child processes that nobody uses."""
+    """Ends all unused child processes."""
     _idle(os.getpid()).end(before=float("inf"))
 
 
-# A child ends with the thread that started it (prctl), so all are started by one that lasts.
+# A child ends with the thread that started it (prctl), so all are started by a thread that stays alive.
 
 _Job = tuple[Callable[[], ChildProcess], "Future[ChildProcess]"]
 
@@ -208,7 +208,7 @@ def _in_lasting_thread(launch: Callable[[], ChildProcess]) -> ChildProcess:
     _jobs(os.getpid()).put((launch, launched))
     try:
         return launched.result()
-    except BaseException:  # ^C: nobody will ask for it any more
+    except BaseException:  # ^C: no one will ask for it any more
         launched.add_done_callback(_kill_launched)
         raise
 
@@ -238,15 +238,15 @@ def _launch_forever(jobs: queue.SimpleQueue[_Job]) -> None:
             launched.set_exception(error)
 
 
-# What follows runs in the child.
+# The code below runs in the child.
 
 
 def serve(fd: int, parent: int, limits_json: str) -> None:
-    """The child's loop: runs the functions that it is sent until the parent hangs up."""
+    """The child's loop: runs the functions it is sent until the parent hangs up."""
     die_with_parent(parent)
     limits = Limits(**json.loads(limits_json))
     limits.apply()
-    # ^C and a request to end belong to the parent, which decides whether the row in flight is finished; both
+    # ^C and termination requests are handled by the parent, which decides whether the row in flight is finished; both
     # may reach the whole group of processes.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -259,7 +259,7 @@ def serve(fd: int, parent: int, limits_json: str) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Ends this process when its parent ends, and at once where it has already."""
+    """Ends this process when its parent ends, and immediately if that has already happened."""
     # A collector killed with -9 must not leave a kernel running that disturbs the next one.
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # 1 = PR_SET_PDEATHSIG
@@ -268,7 +268,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def move_in(environment: Mapping[str, str], folder: str) -> None:
-    """Gives a process that was idle the environment and the current folder of a new one."""
+    """Gives a previously idle process the environment and current folder of a new one."""
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None
@@ -286,7 +286,7 @@ def _reply(message: bytes) -> bytes:
 
 
 def _portable(error: Exception) -> Exception:
-    """An exception that the parent can read without importing a library for its class."""
+    """An exception that the parent can unpickle without importing a library for its class."""
     if type(error).__module__ == "builtins" or type(error).__module__.startswith("costhub."):
         with contextlib.suppress(Exception):
             copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - just pickled

@@ -79,7 +79,7 @@ class GitRevision:
         Args:
             address: ``https://HOST/PATH``, or ``file:///PATH``.
             revision: The full id of a commit.
-            protocols: What git may speak, of `PROTOCOLS`.
+            protocols: The protocols that git may use, out of `PROTOCOLS`.
 
         Raises:
             HubError: The address uses another protocol.
