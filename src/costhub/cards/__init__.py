@@ -1,1 +1,1 @@
-"""What people read: model cards, plots, tables and tuning reports."""
+"""Human-readable output: model cards, plots, tables and tuning reports."""

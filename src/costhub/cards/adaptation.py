@@ -13,7 +13,7 @@ from costhub.files import refuse_newer
 ADAPTATION = "adaptation.json"
 """File of the model folder that says how the model was adapted."""
 ADAPTATION_VERSION = 1
-"""Raised by one with every change after which older files could not be read."""
+"""Incremented with every change that makes older files unreadable."""
 CURVE_PICTURE, MASKS_PICTURE = "adaptation.png", "masks.png"
 PICTURES = {
     CURVE_PICTURE: "Pairs of each new batch that the candidates ranked right, against programs measured",
@@ -21,7 +21,7 @@ PICTURES = {
 }
 """File of the model folder -> its caption; the second one exists if the method has masks."""
 ADAPTED = "adapted"
-"""The candidate that is saved unless another one leads."""
+"""The candidate that is saved unless another one is better."""
 
 Shares = Mapping[str, float]
 """Layer -> a share of its parameters."""
@@ -37,7 +37,7 @@ def transfer_facts(adaptation: Mapping[str, Any], files: Collection[str]) -> dic
         files: The files beside it; the pictures among them are shown.
 
     Returns:
-        `source`, `method`, `trials`, `chosen`, `pictures` (names of files) and, where a rule ended the measuring,
+        `source`, `method`, `trials`, `chosen`, `pictures` (names of files) and, if a rule ended the measurements,
         `stopped`, a text.
 
     Raises:
@@ -67,10 +67,10 @@ def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:
     """The shares of every layer, epoch by epoch.
 
     Args:
-        networks: Of each network the shares of every epoch.
+        networks: For each network, the shares of every epoch.
 
     Returns:
-        Layer -> mean over the networks that have it, as long as all of them learned.
+        Layer -> mean over the networks that have it, for the epochs in which all of them were training.
 
     Example:
         >>> by_layer([[{"a": 0.5}, {"a": 0.25}], [{"a": 1.0, "b": 0.0}, {"a": 0.75, "b": 0.5}]])
@@ -90,7 +90,7 @@ def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:
 
 
 def masks_table(adaptation: Mapping[str, Any]) -> str:
-    """How much of each layer was free to learn, and how much of that stayed free, for a terminal.
+    """Renders how much of each layer was trainable, and how much of that stayed so, for a terminal.
 
     Args:
         adaptation: `method`, `transferable` and `kept`, as in `adaptation.json`.

@@ -1,4 +1,4 @@
-"""Provides check_card: what the card of a stranger may hold, seen as a CommonMark parser sees it."""
+"""Provides check_card: checks what an untrusted card may contain, as seen by a CommonMark parser."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MAX_BODY_CHARACTERS = 128 << 10
 MAX_INLINE_CHARACTERS = 64 << 10
-"""Of one paragraph or table: parsing one takes a time that grows with the square of its length."""
+"""Size limit of one paragraph or table: parsing takes time quadratic in its length."""
 MAX_DEPTH = 12
-"""Of lists, quotations and emphasis in one another. What lies deeper, some parsers leave out and others show."""
+"""Nesting limit for lists, quotations and emphasis. Some parsers drop deeper content, others show it."""
 MAX_TOKENS = 40_000
 MAX_ADDRESS_CHARACTERS = 2_000
 
@@ -33,34 +33,34 @@ _PATH = rf"(?:\./)?{_NAME}(?:/{_NAME}){{0,7}}"
 _PICTURE = re.compile(rf"{_PATH}\.png", re.IGNORECASE | re.ASCII)
 _LINK = re.compile(
     rf"(?:{_PATH}/?)?(?:#[^\s\\<>\"`]*)?"  # in the folder of the card, or in the card
-    # No user name before the host: https://huggingface.co@example.org leads to example.org.
+    # No user name before the host: https://huggingface.co@example.org points to example.org.
     r"|https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][^\s\\<>\"`^{|}]*)?",
     re.IGNORECASE | re.ASCII,
 )
 _HTML = re.compile(r"<(?:[A-Za-z][A-Za-z0-9-]*(?:[\s/>]|$)|/[A-Za-z]|!|\?)", re.MULTILINE)
-"""What is not HTML in CommonMark, but is in other parsers, such as <svg/onload=x>."""
+"""Text that is not HTML in CommonMark, but is in other parsers, such as <svg/onload=x>."""
 _CODE_SCHEME = r"(?:javascript|vbscript|livescript|file|data(?=:\S))\s*:"
 _ALMOST_A_LINK = re.compile(
     rf"\]\s*\(\s*<?\s*(?:{_CODE_SCHEME}|(?:https?|ftp):|[/\\]{{2}})|[<{{]\s*{_CODE_SCHEME}"
     r"|^[\s>*+-]*\[[^\]\n]{1,300}\]:\s*<?\s*(?:[a-z][a-z0-9+.-]{1,20}:\S|[/\\]{2})",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What CommonMark takes for text, and other parsers for a link or a definition of one."""
+"""Text that CommonMark treats as plain, but other parsers as a link or link definition."""
 _CODE_ADDRESS = re.compile(rf"[\s\W]*{_CODE_SCHEME}", re.IGNORECASE)
 _BAR = re.compile(r"(?<!\\)\|")
 _NUMBERED = re.compile(r"&#(?:[xX]([0-9a-fA-F]{1,6})|([0-9]{1,7}));?")
 
 
 def check_card(text: str, where: str) -> None:
-    r"""Refuses a card that holds what no card needs, in its YAML or in its Markdown.
+    r"""Rejects a card whose YAML or Markdown contains things that no card needs.
 
     Args:
-        text: The card, as `costhub.cards.markdown.split` takes it.
+        text: The card, as for `costhub.cards.markdown.split`.
         where: The file, for the message.
 
     Raises:
-        DataError: It holds characters that hide or reorder text, an address that runs code, or what
-            `check_card_text` refuses; or it is not a card.
+        DataError: It contains characters that hide or reorder text, an address that runs code, or anything that
+            `check_card_text` rejects; or it is not a card.
 
     Example:
         >>> check_card("---\nlicense: mit\n---\n# Title\n", "README.md")
@@ -79,16 +79,16 @@ def check_card(text: str, where: str) -> None:
 
 
 def check_card_text(text: str, where: str) -> None:
-    """Refuses Markdown with HTML, with links but those to the web or the folder, or with pictures from elsewhere.
+    """Rejects Markdown with HTML, with links other than to the web or the folder, or with external pictures.
 
-    Links and pictures are looked at as a reader's program finds them: decoded, and after references are resolved.
+    Links and pictures are checked as a viewer would see them: decoded, with references resolved.
 
     Args:
         text: The text below the block of YAML.
         where: The file, for the message.
 
     Raises:
-        DataError: It holds one of them, a character that hides or reorders text, or more than is parsed.
+        DataError: It contains one of these, a character that hides or reorders text, or more than the parsing limits.
 
     Example:
         >>> check_card_text("# Title, with `<code>` and 1 < 2", "README.md")
@@ -110,7 +110,7 @@ def check_card_text(text: str, where: str) -> None:
         except _TooLongError as error:
             _refuse(where, str(error))
         _check_tokens(tokens, lines, where)
-        # A definition that nothing uses yet is one for the next edit.
+        # A definition that is unused now could be used by the next edit.
         for definition in (*found.get("references", {}).values(), *found.get("duplicate_refs", ())):
             _check_link(str(definition["href"]), where)
 
@@ -124,14 +124,14 @@ def _parser(*, tables: bool) -> MarkdownIt:
     """CommonMark, or with the tables of GitHub, where a cell may end in the middle of code."""
     from markdown_it import MarkdownIt
 
-    # Deep enough for `MAX_DEPTH` to be noticed: at its limit, the parser silently leaves out what comes.
+    # Deep enough to detect `MAX_DEPTH`: at its limit, the parser silently drops deeper content.
     parser = MarkdownIt("commonmark", {"html": True, "maxNesting": 5 * MAX_DEPTH})
     if tables:
         parser.enable(["table", "strikethrough"])
     # Escapes and entities stay apart from letters, so that &lt;b&gt; is not taken for HTML.
     parser.disable("text_join")
     parser.core.ruler.after("block", "limits", _check_lengths)
-    # A link that runs code would become text, and be missed; the address of any link stays as decoded.
+    # A link that runs code would become text and be missed; addresses are kept as decoded.
     setattr(parser, "validateLink", lambda address: True)  # noqa: B010 - mypy knows them as methods
     setattr(parser, "normalizeLink", lambda address: address)  # noqa: B010
     return parser
@@ -162,10 +162,10 @@ def _check_tokens(tokens: Sequence[Token], lines: Sequence[str], where: str) -> 
 
 
 def _walk(tokens: Sequence[Token], where: str) -> Iterator[Token]:
-    """All tokens, those within others too.
+    """All tokens, including nested ones.
 
     Raises:
-        DataError: They are too deep in one another.
+        DataError: They are nested too deeply.
     """
     waiting = [(token, 0) for token in tokens]
     while waiting:
@@ -177,7 +177,7 @@ def _walk(tokens: Sequence[Token], where: str) -> Iterator[Token]:
 
 
 def _check_rows(table: Token, lines: Sequence[str], where: str) -> None:
-    """Refuses rows with more cells than the head: some parsers leave these out, and others show them."""
+    """Rejects rows with more cells than the head: some parsers drop them, others show them."""
     first, end = table.map or (0, 0)
     head, *rows = [len(_BAR.findall(line.strip().strip("|"))) for line in lines[first:end]]
     if any(bars > head for bars in rows):
@@ -185,7 +185,7 @@ def _check_rows(table: Token, lines: Sequence[str], where: str) -> None:
 
 
 def _check_text(children: Sequence[Token], where: str) -> None:
-    """Looks for what other parsers than this one take for HTML or a link."""
+    """Looks for text that parsers other than this one treat as HTML or a link."""
     raw = "".join(_letters(child, decoded=False) for child in children)
     if _HTML.search(raw):
         _refuse(where, "HTML")
@@ -197,7 +197,7 @@ def _check_text(children: Sequence[Token], where: str) -> None:
 
 
 def _letters(token: Token, *, decoded: bool) -> str:
-    """What a token is in the text; a blank where that is code, or an escape that stays one."""
+    """The text of a token; a blank for code, or for an escape that stays one."""
     if token.type == "text" or (decoded and token.type == "text_special"):
         return token.content
     return "\n" if token.type in ("softbreak", "hardbreak") else " "
@@ -210,7 +210,7 @@ def _check_link(address: str, where: str) -> None:
 
 
 def _check_picture(address: str, where: str) -> None:
-    # One from elsewhere would reveal the readers of the card to another server.
+    # An external one would reveal the readers of the card to another server.
     if not _PICTURE.fullmatch(address):
         _refuse(where, f"a picture from elsewhere ({clean(address, 60)!r}; expected the name of a .png file beside it)")
 
@@ -223,14 +223,14 @@ def _is_closed(fence: Token, lines: Sequence[str]) -> bool:
 
 
 def _refuse_hidden(text: str, where: str) -> None:
-    """Refuses control characters, and those that hide or reorder the text around them."""
+    """Rejects control characters, and those that hide or reorder the text around them."""
     for letter in sorted(set(text.replace("\r\n", "\n"))):
         if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") and letter not in f"\t\n{_JOINERS}":
             _refuse(where, f"the control character U+{ord(letter):04X}")
 
 
 def _decoded(text: str) -> str:
-    """The text with all references to characters resolved, control characters included, which Python leaves out."""
+    """The text with all references to characters resolved, control characters included, which Python drops."""
 
     def letter(match: re.Match[str]) -> str:
         code = int(match[1], 16) if match[1] else int(match[2])

@@ -1,4 +1,4 @@
-"""Provides what model cards and dataset cards share: licences, facts of a device, citations."""
+"""Provides parts shared by model cards and dataset cards: licences, facts of a device, citations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEVICE_FACTS = {
 }
 """Column of the `devices` table -> its title on a card, with the unit."""
 SOURCE = "probe_method"
-"""Column that says where figures come from; on a card only if they were not measured."""
+"""Column with the origin of figures; shown on a card only if they were not measured."""
 _NOT_MEASURED = {
     "peak_gflops": "theoretical peak (GFLOP/s)",
     "dram_gbs": "theoretical memory bandwidth (GB/s)",
@@ -40,7 +40,7 @@ _COLUMNS = (TableColumn("fact", ""), TableColumn("value", ""))
 
 
 def licence_entry(licences: Sequence[str]) -> dict[str, Any]:
-    """The licence in the block of a card, as the Hugging Face hub reads it.
+    """The licence in the block of a card, in the form that the Hugging Face hub reads.
 
     Example:
         >>> licence_entry(["Apache-2.0"]), licence_entry(["WTFPL", "MIT"])
@@ -53,12 +53,12 @@ def licence_entry(licences: Sequence[str]) -> dict[str, Any]:
 
 
 def facts_table(facts: Mapping[str, str]) -> str:
-    """A table of facts by their titles; empty without any."""
+    """A table of facts by title; empty if there are none."""
     return markdown_table([{"fact": k, "value": v} for k, v in facts.items()], _COLUMNS) if facts else ""
 
 
 def kept_facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a card keeps of a row of the `devices` table; where the figures are from only if they were not measured.
+    """The part of a `devices` row kept on a card; the origin of the figures only if they were not measured.
 
     Example:
         >>> kept_facts({"peak_gflops": 19500.0, "probe_method": "A data sheet.", "probed_at": None, "aliases": ["a"]})
@@ -74,11 +74,11 @@ def kept_facts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def device_facts(row: Mapping[str, Any], *, grouped: bool = True) -> dict[str, str]:
-    """The known facts of a device by their titles.
+    """The known facts of a device, by title.
 
     Args:
-        row: What `kept_facts` keeps of a row of the `devices` table.
-        grouped: Write figures from 1,000 on in full; cards before version 4 have 1.95e+04.
+        row: The result of `kept_facts` for a row of the `devices` table.
+        grouped: Write figures from 1,000 on in full; cards before version 4 show 1.95e+04.
 
     Example:
         >>> device_facts({"cores": 4, "l2_bytes": 2097152, "peak_gflops": None})
@@ -102,14 +102,14 @@ def _value(key: str, value: Any, grouped: bool) -> str:
 
 
 def bibtex_entry(key: str, *, title: str, author: str = "", year: str, note: str = "") -> str:
-    """How to cite what a card describes, in BibTeX.
+    """A BibTeX entry for citing the subject of a card.
 
     Args:
-        key: Of the entry, after `costhub_`.
-        title: Of what is cited.
-        author: Names joined by `and`; left out if it is empty.
-        year: Left out unless it is a number.
-        note: Left out if it is empty.
+        key: Key of the entry, after `costhub_`.
+        title: Title of the cited work.
+        author: Names joined by `and`; omitted if empty.
+        year: Year; omitted unless it is a number.
+        note: Note; omitted if empty.
     """
     lines = [
         f"@misc{{costhub_{key},",
@@ -128,6 +128,6 @@ def fenced(entry: str) -> str:
 
 
 def inline(text: str) -> str:
-    """A text from elsewhere that cannot begin a new line, heading or fence."""
+    """Makes an external text safe: it cannot begin a new line, heading or fence."""
     line = one_line(text).replace("`", "'")
     return f"\\{line}" if line.startswith("#") else line

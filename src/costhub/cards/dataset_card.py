@@ -1,4 +1,4 @@
-"""Provides DatasetCard: what a data folder says about itself to people and hubs, as data and as Markdown."""
+"""Provides DatasetCard: a data folder's description for people and hubs, as data and as Markdown."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from costhub.errors import DataError
 from costhub.terminal_text import clean, counted
 
 CARD_VERSION = 1
-"""Raised by one whenever `parse` could no longer read the cards written before."""
+"""Incremented whenever `parse` could no longer read earlier cards."""
 LATENCIES_PICTURE = "latencies.png"
 PICTURES = {
     LATENCIES_PICTURE: "Latencies of the measured programs, by operator",
 }
-"""File beside the card -> what it shows."""
+"""File beside the card -> description of its content."""
 SAMPLE = "sample"
-"""Folder, and configuration, of a few rows of each device."""
+"""Folder and configuration holding a few rows of each device."""
 _SIZES = (
     (1_000, "n<1K"),
     (10_000, "1K<n<10K"),
@@ -61,22 +61,22 @@ _CONFIGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetCard:
-    """Everything a card shows; the types are those of YAML, so that a card survives being read back."""
+    """Everything a card shows; the types are those of YAML, so that a card can be read back unchanged."""
 
     name: str
-    """For people."""
+    """Readable name."""
     address: str
-    """What `costhub.load_measurements` takes."""
+    """Address for `costhub.load_measurements`."""
     licences: list[str]
     """SPDX names of all rows."""
     devices: list[dict[str, Any]]
-    """Of each device `device_id`, `rows`, `ok`, `workloads` and its known facts."""
+    """For each device: `device_id`, `rows`, `ok`, `workloads` and its known facts."""
     rows: int
     ok: int
-    """Measurements that have a latency."""
+    """Number of measurements with a latency."""
     workloads: int
     operators: dict[str, int]
-    """Operator family -> its workloads."""
+    """Operator family -> number of its workloads."""
     tvm_versions: list[str]
     contributors: list[str]
     schema_version: int
@@ -85,19 +85,19 @@ class DatasetCard:
     splits: list[str]
     """Names of the split files."""
     sample_rows: int = 0
-    """Rows of the configuration `sample`; 0 without one."""
+    """Number of rows in the configuration `sample`; 0 if there is none."""
     pictures: list[str] = field(default_factory=list)
-    """Those of `PICTURES` that lie beside the card."""
+    """The files of `PICTURES` that exist beside the card."""
     changes: list[dict[str, Any]] = field(default_factory=list)
-    """Of each published version `date`, `version` (None without a tag), `rows`, `added` and `revision`."""
+    """For each published version: `date`, `version` (None without a tag), `rows`, `added` and `revision`."""
     transplanted_from: list[str] = field(default_factory=list)
-    """Compilers whose code was measured, where TVM only replays the schedules."""
+    """Compilers whose code was measured, if TVM only replays the schedules."""
     origins: list[dict[str, Any]] = field(default_factory=list)
-    """Of the imported rows, for each contributor, licence and TVM: `contributor`, `licence`, `tvm_version` and
-    `transplanted_from` (empty where the rows have none), `rows`, and `places`, each with `repository`, `revision`,
-    `folders` and `changed`, what was changed before the import; none where they are not known."""
+    """For the imported rows, by contributor, licence and TVM: `contributor`, `licence`, `tvm_version` and
+    `transplanted_from` (empty if the rows have none), `rows`, and `places`, each with `repository`, `revision`,
+    `folders` and `changed` (changes made before the import); empty if unknown."""
     warned_rows: dict[str, int] = field(default_factory=dict)
-    """Id of a rule of `costhub check` -> the rows of which it warns."""
+    """Rule id of `costhub check` -> number of rows it warns about."""
 
     def configs(self) -> list[dict[str, Any]]:
         """The configurations that `datasets.load_dataset` offers: the tables, the sample, each device."""
@@ -106,7 +106,7 @@ class DatasetCard:
             found.append(dataset_config(SAMPLE, f"{SAMPLE}/train-*.parquet"))
         names = {entry["config_name"] for entry in found}
         for device in (str(row["device_id"]) for row in self.devices if row["rows"]):
-            # Only names that `datasets` takes as a configuration, and not as a pattern in a path.
+            # Only names that `datasets` accepts as a configuration, not as a path pattern.
             if device not in names and device.isprintable() and not set(device) & set('<>:/\\|?*[]{}"'):
                 found.append(dataset_config(device, f"measurements/{device}/train-*.parquet"))
         return found
@@ -126,7 +126,7 @@ def parse(text: str) -> DatasetCard:
     """Reads a card back; for every card, `parse(render(card)) == card`.
 
     Raises:
-        DataError: The text is not a dataset card of costhub, or one of a newer version.
+        DataError: The text is not a dataset card of costhub, or is of a newer version.
     """
     block = split(text)[0].get("costhub")
     if not isinstance(block, dict) or "dataset_card_version" not in block:
@@ -147,7 +147,7 @@ def parse(text: str) -> DatasetCard:
 
 
 def _check_kinds(card: DatasetCard) -> None:
-    """Refuses values of the wrong kind: cards come from strangers, and code computes with their numbers."""
+    """Rejects values of the wrong kind: cards are untrusted, and code computes with their numbers."""
     wrong = [
         name
         for name, kind in get_type_hints(DatasetCard).items()
@@ -175,7 +175,7 @@ def _check_kinds(card: DatasetCard) -> None:
 
 
 def recorded_changes(text: str) -> list[dict[str, Any]]:
-    """The versions that a card lists; none if it is not a dataset card of costhub.
+    """Returns the versions listed on a card; empty if it is not a dataset card of costhub.
 
     Raises:
         DataError: The card has a newer version, and rewriting it would lose information.
@@ -195,7 +195,7 @@ def recorded_changes(text: str) -> list[dict[str, Any]]:
 def with_change(
     changes: Sequence[Mapping[str, Any]], *, date: str, version: str | None, rows: int, revision: str
 ) -> list[dict[str, Any]]:
-    """The versions so far, and one more unless the data are those of the last.
+    """Returns the versions so far, plus one more unless the data are the same as in the last one.
 
     Example:
         >>> first = with_change([], date="2026-01-01", version="v1", rows=7, revision="a")
@@ -214,9 +214,9 @@ def with_change(
 
 
 def complete_dataset_card(text: str, card: DatasetCard) -> str:
-    """Updates the README of a data folder with a card; keeps what people wrote there.
+    """Updates the README of a data folder with a card; keeps text that people wrote there.
 
-    The text below the block is rewritten only if costhub wrote it and nobody has changed it since. Other keys,
+    The text below the block is rewritten only if costhub wrote it and no one has changed it since. Other keys,
     tags and configurations of the block stay.
 
     Raises:
@@ -229,12 +229,12 @@ def complete_dataset_card(text: str, card: DatasetCard) -> str:
     ours = _metadata(card, written if is_ours else None)
     ours["tags"] = list(dict.fromkeys([*ours["tags"], *_foreign_tags(block)]))
     ours["configs"] += _foreign_configs(block, ours["configs"])
-    others = {key: value for key, value in block.items() if key not in _OWN}  # what people wrote comes before ours
+    others = {key: value for key, value in block.items() if key not in _OWN}  # people's keys come before ours
     return join({**ours, **others}, written)
 
 
 def _metadata(card: DatasetCard, body: str | None) -> dict[str, Any]:
-    """The block of a card, with the hash of its text if costhub wrote it, to recognise it later."""
+    """The block of a card, with the hash of its text if costhub wrote it, so that it can be recognised later."""
     if not card.licences or not all(licence.strip() for licence in card.licences):
         raise DataError(
             "Some rows have no licence, so nobody may use them. Write an SPDX name such as CC-BY-4.0 "
@@ -256,13 +256,13 @@ def _metadata(card: DatasetCard, body: str | None) -> dict[str, Any]:
 
 
 def dataset_tags(card: DatasetCard) -> list[str]:
-    """The words by which a dataset is found: its devices and the versions of TVM among them."""
+    """The search tags of a dataset, including its devices and TVM versions."""
     tags = ["costhub", "tvm", "cost-model", *(f"device:{row['device_id']}" for row in card.devices)]
     return list(dict.fromkeys([*tags, *(f"tvm:{version}" for version in card.tvm_versions)]))
 
 
 def _sources(card: DatasetCard) -> list[str]:
-    """Where the rows are from, as the Hugging Face hub says it; a contributor OWNER/NAME is an imported repository."""
+    """The sources of the rows in the Hugging Face hub's terms; a contributor OWNER/NAME is an imported repository."""
     imported = [name for name in card.contributors if "/" in name]
     original = ["original"] if not imported or len(imported) < len(card.contributors) else []
     return [*original, *(f"extended|other-{re.sub('[^A-Za-z0-9.]+', '-', name).strip('-')}" for name in imported)]
@@ -287,7 +287,7 @@ def _foreign_tags(block: Mapping[str, Any]) -> list[str]:
 
 
 def _foreign_configs(block: Mapping[str, Any], ours: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Configurations that people added, without those of devices that are gone."""
+    """Configurations that people added, without those of removed devices."""
     names = {entry["config_name"] for entry in ours} | {SAMPLE}
     configs = block.get("configs")
     return [
@@ -328,7 +328,7 @@ def dataset_card_body(card: DatasetCard) -> str:
 
 
 def purpose(card: DatasetCard) -> str:
-    """What a dataset holds and what it is for, in Markdown."""
+    """The contents and purpose of a dataset, in Markdown."""
     return (
         f"{card.rows:,} measurements of programs of Apache TVM MetaSchedule on "
         f"{', '.join(inline(str(row['device_id'])) for row in card.devices) or 'no device'}, to train "
@@ -363,7 +363,7 @@ def _content(card: DatasetCard) -> str:
     known = measurers(card.contributors, card.origins, card.rows)
     if known:
         text += f". Measured by {', '.join(map(inline, known))}"
-    # The name of the last contributor may end with a full stop, as "Ada L." does.
+    # The name of the last contributor may end with a full stop, like "Ada L.".
     parts = [f"{text.removesuffix('.')}.", markdown_table(card.devices, _CONTENT)]
     if operators:
         parts.append(
@@ -414,7 +414,7 @@ def _limits(card: DatasetCard) -> str:
 
 
 def bibtex(card: DatasetCard) -> str:
-    """How to cite a dataset."""
+    """A BibTeX entry for citing a dataset."""
     known = measurers(card.contributors, card.origins, card.rows)
     return bibtex_entry(
         "".join(letter if letter.isalnum() else "_" for letter in card.name),

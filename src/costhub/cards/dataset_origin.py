@@ -1,4 +1,4 @@
-"""Provides origin_text: who measured the imported rows of a dataset, where they are from, what the import changed."""
+"""Provides origin_text: who measured the imported rows of a dataset, their origin, what the import changed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from costhub.cards.card_parts import inline
 from costhub.terminal_text import counted
 
 IMPORTER = "costhub"
-"""The contributor of imported rows of which nobody recorded who measured them."""
+"""The contributor of imported rows whose measurer is not recorded."""
 _TODAY = "0.27"
 
 
 def is_sound_origin(origin: Any) -> bool:
-    """Whether an entry of `DatasetCard.origins` has what is read of it: cards come from strangers."""
+    """Whether an entry of `DatasetCard.origins` has the fields that are read: cards are untrusted."""
     texts = ("contributor", "licence", "tvm_version", "transplanted_from")
     places = origin.get("places") if isinstance(origin, dict) else None
     if not isinstance(places, list) or not all(isinstance(origin.get(name), str) for name in texts):
@@ -29,17 +29,17 @@ def is_sound_origin(origin: Any) -> bool:
 
 
 def is_measurer_known(origin: Mapping[str, Any]) -> bool:
-    """Whether the contributor of imported rows is who measured them, and not who imported them."""
+    """Whether the contributor of imported rows measured them, rather than just importing them."""
     return origin["contributor"] not in ("", IMPORTER)
 
 
 def measurers(contributors: Sequence[str], origins: Sequence[Mapping[str, Any]], rows: int) -> list[str]:
-    """The contributors who measured.
+    """Returns the contributors who measured.
 
     Args:
-        contributors: Of all rows.
+        contributors: Contributors of all rows.
         origins: The imported rows, see `DatasetCard.origins`.
-        rows: Of the dataset.
+        rows: Number of rows in the dataset.
 
     Example:
         >>> measurers(["costhub"], [{"contributor": "costhub", "rows": 9}], 9)

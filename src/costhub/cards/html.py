@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def html_page(title: str, content: Iterable[str], *, style: str = "", script: str = "", pictures: bool = False) -> str:
-    r"""A page that loads nothing but what it is given; equal data give equal text.
+    r"""Makes a page that loads nothing but the given parts; equal data give equal text.
 
     Args:
-        title: Of the page.
-        content: Parts of the page; what is not Markup is escaped.
-        style: A file of `templates/` with more rules for the style sheet.
-        script: A file of `templates/`, the only script that may run: the browser knows it by its sha256.
-        pictures: Whether it shows files that lie beside it.
+        title: Title of the page.
+        content: Parts of the page; everything that is not Markup is escaped.
+        style: A file in `templates/` with additional style rules.
+        script: A file in `templates/`, the only script that may run: the browser identifies it by its sha256.
+        pictures: Whether it shows picture files stored beside it.
 
     Example:
         >>> html_page("a<b", ["<p>"]).endswith("<h1>a&lt;b</h1>\n&lt;p&gt;\n</body></html>\n")
@@ -48,7 +48,7 @@ def html_page(title: str, content: Iterable[str], *, style: str = "", script: st
 
 
 def _policy(script: str, *, pictures: bool) -> str:
-    """What the browser may load and run.
+    """The content security policy: what the browser may load and run.
 
     Example:
         >>> _policy("", pictures=True)
@@ -64,7 +64,7 @@ def _policy(script: str, *, pictures: bool) -> str:
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Markup:
-    """The same table as `markdown_table`, without a head where no column has a title.
+    """The same table as `markdown_table`, without a head if no column has a title.
 
     Example:
         >>> print(html_table([{"name": "<b>"}], [TableColumn("name", "name")]))
@@ -82,20 +82,20 @@ def html_figure(svg: str, caption: str) -> Markup:
 
 
 def render_part(name: str, *arguments: Any) -> Markup:
-    """What the macro `name` of `templates/parts.html` makes of its arguments."""
+    """Renders the macro `name` of `templates/parts.html` with its arguments."""
     part: Markup = getattr(_templates().get_template("parts.html").module, name)(*arguments)
     return part.strip()
 
 
 def render_template(name: str, values: Mapping[str, Any]) -> Markup:
-    """What a file of `templates/` makes of values by name; texts among them are escaped, Markup is not."""
+    """Renders a file in `templates/` with named values; texts among them are escaped, Markup is not."""
     from markupsafe import Markup
 
     return Markup(_templates().get_template(name).render(values))  # noqa: S704 - Jinja2 has escaped the texts
 
 
 def template_text(name: str) -> str:
-    """A file of `templates/`, unchanged."""
+    """The content of a file in `templates/`, unchanged."""
     return files("costhub.cards").joinpath("templates", name).read_text(encoding="utf-8")
 
 

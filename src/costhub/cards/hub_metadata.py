@@ -1,8 +1,8 @@
-"""Provides hub_keys and figures_dataset: what the block of a model card says to the Hugging Face hub's own readers.
+"""Provides hub_keys and figures_dataset: the keys in a model card's block that the Hugging Face hub itself reads.
 
 The keys are those of its model cards (https://huggingface.co/docs/hub/model-cards): `datasets` and `base_model` link
 pages to one another, `pipeline_tag` and `metrics` are searched, and an entry of `model-index` names the dataset with
-the revision that its figures are of.
+the revision that its figures refer to.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from costhub.cards.model_facts import METRICS, ModelCard
 LINKED_VERSION = 5
 """The first version of model cards that has these keys."""
 TASK = "tabular-regression"
-"""What the Hugging Face hub calls a model that makes one number of a row of features."""
+"""The Hugging Face hub's name for a model that predicts one number from a row of features."""
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _REPOSITORY = re.compile(rf"{_PART}/{_PART}")
 _DATASET = re.compile(rf"({_PART}/{_PART})@([0-9a-f]{{12}})")
 
 
 def named_datasets(text: Any) -> dict[str, str]:
-    """ORG/NAME of datasets -> revision of the data, of a text such as that in a card's facts on training.
+    """Parses ORG/NAME of datasets -> revision of the data from a text such as the training facts of a card.
 
     Args:
-        text: `ORG/NAME@REVISION`, several of them divided by commas. What has another form is left out, because a
-            card may come from a stranger.
+        text: `ORG/NAME@REVISION`, several separated by commas. Anything else is ignored, because a
+            card may be untrusted.
 
     Example:
         >>> named_datasets("costhub/nvidia-h200@aea010585955, my folder")
@@ -37,7 +37,7 @@ def named_datasets(text: Any) -> dict[str, str]:
 
 
 def hub_keys(card: ModelCard) -> dict[str, Any]:
-    """The keys of the block that link the page of a model with others, and by which models are searched.
+    """The keys of the block that link a model's page to others, and that models are searched by.
 
     Example:
         >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT",
@@ -50,13 +50,13 @@ def hub_keys(card: ModelCard) -> dict[str, Any]:
     if datasets := named_datasets(card.training.get("datasets")):
         keys["datasets"] = list(datasets)
     base = str(card.training.get("base", "")).removeprefix("hf-hub:").partition("@")[0]
-    if _REPOSITORY.fullmatch(base) and not base.startswith("local/"):  # that is a folder, which has no page
+    if _REPOSITORY.fullmatch(base) and not base.startswith("local/"):  # a folder, which has no page
         keys |= {"base_model": base, "base_model_relation": "finetune"}
     return keys
 
 
 def figures_dataset(card: ModelCard) -> dict[str, Any]:
-    """The dataset of an entry of the model index: with its id and revision, if the held-out rows are of one.
+    """The dataset of a model index entry, with its id and revision if the held-out rows are from a single one.
 
     Example:
         >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT",

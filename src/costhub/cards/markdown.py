@@ -11,9 +11,9 @@ import yaml
 from costhub.errors import DataError, first_line
 
 CARD = "README.md"
-"""The file of a card, beside what it describes."""
+"""The file name of a card, beside the data or model it describes."""
 MAX_CARD_CHARACTERS = 256 << 10
-"""Cards come from strangers too; a longer one is refused before it is parsed."""
+"""Cards may be untrusted; a longer one is rejected before it is parsed."""
 
 
 _TEXT = "tag:yaml.org,2002:str"
@@ -32,20 +32,20 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def resolve(self, kind: type[yaml.nodes.Node], value: Any, implicit: Any) -> str:
-        """Reads 1:30:00 as text: as a number to the base 60, a long one takes hours to parse."""
+        """Reads 1:30:00 as text: as a base-60 number, a long one takes hours to parse."""
         tag = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
         return _TEXT if tag in _NUMBERS and ":" in value else tag
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a value that occurs twice in full, since an alias would not be read back."""
+    """Writes repeated values in full, since an alias would not be read back."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 class OnOneLine(dict[str, Any]):
-    """A mapping that `join` puts on one line, with all that is in it."""
+    """A mapping that `join` puts on one line, with all its contents."""
 
 
 def _represent_on_one_line(dumper: yaml.SafeDumper, mapping: OnOneLine) -> yaml.MappingNode:
@@ -57,12 +57,12 @@ _BLOCK = re.compile(r"\A---\n(.*?\n)---\n(.*)\Z", re.DOTALL)
 
 
 def join(metadata: Mapping[str, Any], body: str, *, width: int | None = None) -> str:
-    """A Markdown text with its metadata in front, keys in the order given.
+    """Makes a Markdown text with its metadata in front, keys in the given order.
 
     Args:
         metadata: Plain values.
         body: The text.
-        width: Put innermost lists and mappings on one line each, of at most so many characters.
+        width: Put innermost lists and mappings on one line each, of at most this many characters.
 
     Example:
         >>> print(join({"license": "apache-2.0"}, "# Title"))
@@ -72,14 +72,14 @@ def join(metadata: Mapping[str, Any], body: str, *, width: int | None = None) ->
         <BLANKLINE>
         # Title
     """
-    # Escaped beyond ASCII: a few line separators would otherwise be read back as blanks.
+    # Non-ASCII is escaped: a few line separators would otherwise be read back as blanks.
     style = {"default_flow_style": None, "width": width} if width else {"width": 110}
     block = yaml.dump(dict(metadata), Dumper=_Dumper, sort_keys=False, allow_unicode=False, **style)
     return f"---\n{block}---\n\n{body}"
 
 
 def split(text: str) -> tuple[dict[str, Any], str]:
-    """The metadata and the text of a card.
+    """Splits a card into its metadata and its text.
 
     Raises:
         DataError: There is no block of YAML at the top, or it is not a mapping.
@@ -90,10 +90,10 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     if match is None:
         raise DataError("The card does not begin with a block of YAML between two lines of ---.")
     try:
-        metadata = yaml.load(match[1], Loader=_Loader)  # noqa: S506 - a SafeLoader that takes even less
+        metadata = yaml.load(match[1], Loader=_Loader)  # noqa: S506 - a SafeLoader that accepts even less
     except (
         *(yaml.YAMLError, RecursionError, ValueError),
-        *(LookupError, AttributeError, ArithmeticError, TypeError),  # dates outside the calendar, and such
+        *(LookupError, AttributeError, ArithmeticError, TypeError),  # invalid dates and the like
     ) as error:
         raise DataError(f"The block at the top of the card is not YAML: {first_line(error)}.") from error
     if not isinstance(metadata, dict):

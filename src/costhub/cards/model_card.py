@@ -1,4 +1,4 @@
-"""Provides from_results, render and parse: the card of a model from its figures, and back from its Markdown."""
+"""Provides from_results, render and parse: build a model card from figures, write it as Markdown and read it back."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _OLD_FIELDS = (
     *("name", "device_id", "arch", "feature_spec", "licence", "training", "versions", "totals", "workloads"),
     *("noise_floor", "device", "transfer", "pictures"),
 )
-"""Of cards before version 4, in the order of their block."""
+"""Keys of cards before version 4, in the order of their block."""
 _FIELDS = (
     *("name", "address", "device_id", "arch", "feature_spec", "licence", "training", "versions", "totals"),
     *("noise_floor", "held_out", "operators", "devices", "device", "transfer", "pictures"),
 )
 _ON_ONE_LINE = ("training", "device", "transfer")
 _OPTIONAL = ("transfer", "pictures", "devices", "address")
-"""Left out where they are empty."""
+"""Keys that are omitted if empty."""
 _WIDTH = 160
-"""Of the lines of the block of YAML: a row of figures stands on one."""
+"""Line width of the YAML block: a row of figures fits on one line."""
 
 
 def from_results(
@@ -49,11 +49,11 @@ def from_results(
     Args:
         config: `config.json` of its folder.
         evaluation: Its figures on held-out workloads: `totals`, `workloads` (rows) and `noise_floor`.
-        name: Of the model folder; by default device and architecture.
+        name: Name of the model folder; by default device and architecture.
         device: The row of its device in the `devices` table.
-        transfer: The `transfer_facts` of a model that was carried over.
+        transfer: The `transfer_facts` of a transferred model.
         pictures: Pictures of its figures, files beside the card: `model_plots.EVALUATION_PICTURE`.
-        address: What `costhub tune --model` takes to get this model: ORG/NAME or hf-hub:ORG/NAME; empty for a
+        address: The address of this model for `costhub tune --model`: ORG/NAME or hf-hub:ORG/NAME; empty for a
             model that is in no hub.
 
     Raises:
@@ -68,7 +68,7 @@ def from_results(
     training = {key: config[key] for key in TRAINING_KEYS if config.get(key) is not None}
     options = config.get("options")
     if isinstance(options, Mapping):
-        # Scalers and members are not chosen by anyone, and would fill pages.
+        # Scalers and members are not user choices, and would fill pages.
         chosen = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str) and v != ""}
         training |= {"options": chosen} if chosen else {}
     for fact, key in (("devices", "train_devices"), ("datasets", "datasets"), ("test_datasets", "test_datasets")):
@@ -112,7 +112,7 @@ def parse(text: str) -> ModelCard:
     """Reads a card back; for every card, `parse(render(card)) == card`.
 
     Raises:
-        DataError: The text is not a card of costhub, or one of a newer version.
+        DataError: The text is not a card of costhub, or is of a newer version.
     """
     block = split(text)[0].get("costhub")
     if not isinstance(block, dict) or "card_version" not in block:
@@ -130,7 +130,7 @@ def parse(text: str) -> ModelCard:
 
 
 def _check_address(address: Any) -> None:
-    """Refuses an invalid address of a model: the card shows it in a command that people copy."""
+    """Rejects an invalid address of a model: the card shows it in a command that people copy."""
     if address != "" and not (isinstance(address, str) and ADDRESS.fullmatch(address)):
         raise DataError(
             f"The card names {clean(str(address), 40)!r} as the address of its model; ORG/NAME was expected."
@@ -143,7 +143,7 @@ def render(card: ModelCard) -> str:
 
 
 def is_as_rendered(text: str) -> bool:
-    """Whether a card says what its data say: False if somebody has edited a figure by hand.
+    """Whether a card matches its own data: False if someone has edited a figure by hand.
 
     Raises:
         DataError: The text is not a card of costhub.
@@ -180,7 +180,7 @@ def _metadata(card: ModelCard) -> dict[str, Any]:
 
 
 def _result(card: ModelCard) -> dict[str, Any]:
-    """The entry of the model index, in the form the Hugging Face hub reads."""
+    """The entry of the model index, in the form that the Hugging Face hub reads."""
     return {
         "task": {"type": TASK, "name": "ranking the schedules of a tensor program"},
         "dataset": figures_dataset(card),
@@ -191,5 +191,5 @@ def _result(card: ModelCard) -> dict[str, Any]:
 
 
 def model_card_body(card: ModelCard) -> str:
-    """The Markdown of a card below its metadata, in the words of its version."""
+    """The Markdown of a card below its metadata, in the wording of its version."""
     return card_body(card) if card.version >= ADDRESSED_VERSION else old_card_body(card)

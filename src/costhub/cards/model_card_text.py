@@ -14,18 +14,18 @@ from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.terminal_text import counted
 
 EVALUATION = "evaluation.json"
-"""The file beside the card that has the figures of each workload."""
+"""The file beside the card with the figures of each workload."""
 ADDRESS = re.compile(r"(?:hf-hub:)?[A-Za-z0-9][A-Za-z0-9._+-]{0,95}/[A-Za-z0-9][A-Za-z0-9._+-]{0,95}")
-"""What a card may name as the address of its model: people copy the command from it into a shell."""
+"""Valid model addresses on a card: people copy the command from it into a shell."""
 CONDITIONED = "conditioned"
 """The architecture of models that take the device as an input."""
 _OWN_KIND = "cpu"
-"""Kind of the device that a search takes unless `--device` names another."""
+"""Kind of the device that a search uses unless `--device` names another."""
 _SEARCHED_KINDS = (_OWN_KIND, "cuda")
-"""Kinds of devices that costhub measures on (`costhub.collector.device.local`), and so searches on."""
+"""Kinds of devices that costhub measures on (`costhub.collector.device.local`), and therefore searches on."""
 _KIND = re.compile(r"[a-z]{1,20}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
-"""What a device may be called in a command that people copy."""
+"""Valid device names in a command that people copy."""
 _EXAMPLE = "resnet18.c7"
 _TRAINING_FACTS = {
     "data_rows": "measured programs",
@@ -68,7 +68,7 @@ def card_body(card: ModelCard) -> str:
 
 
 def use_command(card: ModelCard) -> str:
-    """The command that searches with this very model, on a device of its kind; where none can, one that ranks.
+    """The command that searches with exactly this model, on a device of its kind; if none can, one that ranks.
 
     Example:
         >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT", training={},
@@ -125,7 +125,7 @@ def _use(card: ModelCard) -> str:
 
 
 def training_table(card: ModelCard) -> str:
-    """What the model learned from, and how."""
+    """What the model was trained on, and how."""
     facts = {_TRAINING_FACTS[k]: str(card.training[k]) for k in _TRAINING_FACTS if k in card.training}
     if "options" in card.training:
         facts["options"] = ", ".join(f"{k} = {v}" for k, v in card.training["options"].items())
@@ -135,7 +135,7 @@ def training_table(card: ModelCard) -> str:
 
 
 def adaptation_text(card: ModelCard) -> str:
-    """How the model was adapted from another device, and what became of it."""
+    """How the model was adapted from another device, and with what result."""
     facts = card.transfer
     harmed = f" Transfer by {facts['method']} made the model worse here." if facts["chosen"] != ADAPTED else ""
     ended = [facts["stopped"]] if facts.get("stopped") else []
@@ -207,13 +207,13 @@ def _limits(card: ModelCard) -> str:
 
 
 def _author(card: ModelCard) -> str:
-    """Whose the model is, as far as its address in a hub says it; the models of the package are costhub's."""
+    """The owner of the model, as far as its address in a hub tells; the models of the package are costhub's."""
     owner = str(card.address).removeprefix("hf-hub:").partition("/")[0]
     return "{the costhub contributors}" if card.version < OWNED_VERSION or owner == "costhub" else owner
 
 
 def citation_text(card: ModelCard) -> str:
-    """How to cite the model."""
+    """The text on how to cite the model."""
     return fenced(
         bibtex_entry(
             card.name.replace("-", "_"),

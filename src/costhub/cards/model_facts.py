@@ -1,4 +1,4 @@
-"""Provides ModelCard: what a model says about itself, as data, and the figures that its card shows."""
+"""Provides ModelCard: a model's description as data, with the figures shown on its card."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 CARD_VERSION = 5
 """Version 1 has neither options nor pictures, version 3 has clearer sentences, version 4 names the model's own
 address and leaves the figures of each workload to a file beside it, and version 5 names datasets and the base model to
-the Hugging Face hub, and cites the owner of the model. Each is read, and rendered as it was."""
+the Hugging Face hub, and cites the owner of the model. Each version can be read, and is rendered as it was."""
 ADDRESSED_VERSION = 4
-"""The first that has `ModelCard.address`."""
+"""The first version that has `ModelCard.address`."""
 OWNED_VERSION = 5
-"""The first that cites the owner of the address."""
+"""The first version that cites the owner of the address."""
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 METRIC_MEANINGS = {
     "top_1": "best latency of the workload / latency of the program ranked first; 1 is perfect",
@@ -25,15 +25,15 @@ METRIC_MEANINGS = {
     "spearman": "rank correlation of score and speed; 0 is chance, 1 is perfect",
 }
 DIGITS = 3
-"""Of the figures of operators and devices: what a card shows is what its data hold."""
+"""Digits of the figures of operators and devices: a card shows exactly what its data contain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """Everything a card shows; the types are those of YAML, so that a card survives being read back."""
+    """Everything a card shows; the types are those of YAML, so that a card can be read back unchanged."""
 
     name: str
-    """Of the model folder."""
+    """Name of the model folder."""
     device_id: str
     arch: str
     feature_spec: str
@@ -41,38 +41,38 @@ class ModelCard:
     """An SPDX name."""
     training: dict[str, Any]
     """data_rows, data_hash, data_credit, devices, datasets, test_datasets, seed, created, base, method and
-    workloads: those that are known."""
+    workloads: as far as known."""
     versions: dict[str, str]
-    """Package -> version that the model was trained with."""
+    """Package -> version used for training the model."""
     totals: dict[str, float]
     """Metric -> value over the held-out workloads."""
     noise_floor: float
-    """Relative difference of latency below which `pairwise` counts no pair."""
+    """Relative latency difference below which `pairwise` ignores a pair."""
     device: dict[str, Any]
     """Known columns of the `devices` table."""
     address: str = ""
-    """What `costhub tune --model` takes to get this very model; empty for one that is in no hub."""
+    """The address of exactly this model for `costhub tune --model`; empty for one that is in no hub."""
     held_out: dict[str, int] = field(default_factory=dict)
-    """How many `workloads`, `devices` and `programs` it was evaluated on."""
+    """Number of `workloads`, `devices` and `programs` it was evaluated on."""
     operators: list[dict[str, Any]] = field(default_factory=list)
     """One row per operator family: operator, workloads, programs and the metrics."""
     devices: list[dict[str, Any]] = field(default_factory=list)
-    """The same by device, where there are several."""
+    """The same by device, if there are several."""
     workloads: list[dict[str, Any]] = field(default_factory=list)
-    """Before version 4, one row per held-out workload; now they are in `evaluation.json` only."""
+    """Before version 4, one row per held-out workload; now they are only in `evaluation.json`."""
     transfer: dict[str, Any] = field(default_factory=dict)
     """How it was adapted from other devices, see `transfer_facts`; empty for other models."""
     pictures: list[str] = field(default_factory=list)
     """Pictures of its figures, files beside the card."""
     version: int = CARD_VERSION
-    """Of the card; older ones keep their sentences."""
+    """Version of the card; older ones keep their wording."""
 
 
 def held_out_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a card says of the rows of an evaluation: `held_out`, `operators` and `devices` of `ModelCard`.
+    """Summarises the rows of an evaluation for a card: `held_out`, `operators` and `devices` of `ModelCard`.
 
     Args:
-        rows: One per held-out workload and device, with the metrics and `programs` or `n`.
+        rows: One row per held-out workload and device, with the metrics and `programs` or `n`.
 
     Example:
         >>> rows = [{"workload_id": w, "operator": "conv", "n": 8, "top_1": t} for w, t in (("a", 1.0), ("b", 0.5))]
@@ -99,7 +99,7 @@ def _groups(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]
 
 
 def _workloads(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Distinct ones; a row without an id counts by its name."""
+    """Number of distinct workloads; a row without an id is counted by name."""
     return len({str(row.get("workload_id") or row.get("workload")) for row in rows})
 
 

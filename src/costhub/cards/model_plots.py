@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 EVALUATION_PICTURE = "evaluation.png"
-"""File of the model folder."""
+"""File in the model folder."""
 EVALUATION_CAPTION = "top_1 and pairwise of each held-out workload, and their means, by operator"
 _SHOWN = {"top_1": (SERIES[0], -0.14), "pairwise": (SERIES[1], 0.14)}
-"""Metric -> its colour, and how far off the line of the operator it is drawn."""
+"""Metric -> its colour, and its offset from the operator's line."""
 
 
 def draw_evaluation(evaluation: Mapping[str, Any]) -> dict[str, bytes]:
@@ -31,7 +31,7 @@ def draw_evaluation(evaluation: Mapping[str, Any]) -> dict[str, bytes]:
         evaluation: The content of `evaluation.json`.
 
     Returns:
-        File name -> PNG; empty where no workload has a figure.
+        File name -> PNG; empty if no workload has a figure.
     """
     rows = [row for row in evaluation.get("workloads") or () if any(_has(row, key) for key in _SHOWN)]
     if not rows:
@@ -41,11 +41,11 @@ def draw_evaluation(evaluation: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def plot_evaluation(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Draws top_1 and pairwise by operator: a faint point for each workload, a strong one for the mean.
+    """Draws top_1 and pairwise by operator: a faint point for each workload, a bold one for the mean.
 
     Args:
         path: Where the picture goes; its suffix, png or svg, chooses the format.
-        rows: Of each workload `operator`, `top_1` and `pairwise`, in [0, 1]; None or NaN where there is none.
+        rows: For each workload `operator`, `top_1` and `pairwise`, in [0, 1]; None or NaN if there is none.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -60,7 +60,7 @@ def plot_evaluation(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path
             if values:
                 label = key if place == 0 else None
                 axes.plot(statistics.fmean(values), place + shift, "D", color=colour, markersize=7, label=label)
-    # A name of many letters, or with a dollar in it, is shown unchanged.
+    # Long names, or names containing a dollar sign, are shown unchanged.
     labels = [f"{name[:40]} ({len(groups[name])})".replace("$", r"\$") for name in names]
     axes.set_yticks(range(len(names)), labels)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -75,9 +75,9 @@ def _has(row: Mapping[str, Any], key: str) -> bool:
 
 
 SMOOTHED = 4
-"""Batches of a running mean; at four workloads a batch, the sixteen workloads by which the guard decides."""
+"""Batches in a running mean; at four workloads a batch, these are the sixteen workloads used by the guard."""
 
-# The source is dashed, to show what lies under it: a method that changes nothing ranks as the source does.
+# The source is dashed, to show the line beneath: a method that changes nothing ranks like the source.
 _LINES = {ADAPTED: (SERIES[0], "-"), "source": (SERIES[1], "--"), "local": (SERIES[2], "-")}
 _COLUMNS = 4
 _TICKS = 9
@@ -90,7 +90,7 @@ def draw_adaptation(adaptation: Mapping[str, Any]) -> dict[str, bytes]:
         adaptation: The content of `adaptation.json`.
 
     Returns:
-        File name -> PNG: of the curve, and of the masks where the method has some.
+        File name -> PNG: the curve, and the masks if the method has any.
     """
     with tempfile.TemporaryDirectory() as folder:
         found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, adaptation["curve"])}
@@ -101,16 +101,16 @@ def draw_adaptation(adaptation: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def plot_adaptation(path: str | Path, curve: Sequence[Mapping[str, Any]]) -> Path:
-    """Draws how well each candidate ranked new batches, against how much was measured, and saves it.
+    """Plots how well each candidate ranked new batches against the amount measured, and saves the picture.
 
-    Faint points are single batches. Lines are running means over `SMOOTHED` batches, of those that all
-    candidates ranked, so that they compare. Where the guard chose another candidate than the adapted model
-    after a batch, the batch stands on that candidate's colour.
+    Faint points are single batches. Lines are running means over `SMOOTHED` batches, over the batches that all
+    candidates ranked, so that they are comparable. Where the guard chose another candidate than the adapted model
+    after a batch, the batch is shown on that candidate's colour.
 
     Args:
         path: Where the picture goes; its suffix, png or svg, chooses the format.
-        curve: Of each batch the `trials` before it, the candidate `chosen` after it, and `pairwise`:
-            candidate -> share of the batch's pairs that it ranked right before learning from them.
+        curve: For each batch, the `trials` before it, the candidate `chosen` after it, and `pairwise`:
+            candidate -> share of the batch's pairs that it ranked correctly before learning from them.
     """
     figure, axes = diagram(
         4.4,
@@ -126,7 +126,7 @@ def plot_adaptation(path: str | Path, curve: Sequence[Mapping[str, Any]]) -> Pat
         axes.plot(*_points(own, name), "o", color=colour, markersize=5, alpha=0.3, markeredgewidth=0)
         trials, shares = _points(by_all, name)
         means = running_means(shares, SMOOTHED)
-        # A mark too, since a single batch makes no line.
+        # With a marker, since a single batch makes no line.
         axes.plot(trials, means, style, color=colour, linewidth=2.2, marker=".", markersize=6, label=name)
     axes.axhline(0.5, color=OTHER, linewidth=1, linestyle=":", label="chance")
     _mark_choices(axes, curve)
@@ -139,13 +139,13 @@ def plot_adaptation(path: str | Path, curve: Sequence[Mapping[str, Any]]) -> Pat
 def plot_masks(path: str | Path, transferable: Sequence[Sequence[Shares]], kept: Sequence[Sequence[Shares]]) -> Path:
     """Draws how much of each layer was transferable, and how much of that stayed so from epoch to epoch.
 
-    Masks drawn by chance would keep just what is transferable of a layer: the further the line lies above the
+    Random masks would keep just the transferable share of a layer: the further the line lies above the
     area, the more a parameter that was transferable once remains so.
 
     Args:
         path: Where the picture goes; its suffix, png or svg, chooses the format.
-        transferable: Of each network the share of every layer, for all epochs; means over networks are drawn.
-        kept: Of each network, from its second epoch on, the share of what was transferable that still is.
+        transferable: For each network, the share of every layer, for all epochs; means over networks are drawn.
+        kept: For each network, from its second epoch on, the share of transferable parameters that still are.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -173,7 +173,7 @@ def _draw_layer(axes: Axes, shares: Sequence[float], stayed: Sequence[float]) ->
     """The shares of one layer, epoch by epoch; `stayed` begins with the second one."""
     epochs = range(1, len(shares) + 1)
     axes.fill_between(epochs, shares, color=SERIES[1], alpha=0.35, linewidth=0)
-    # With marks, since a single epoch makes no line.
+    # With markers, since a single epoch makes no line.
     axes.plot(
         epochs,
         shares,
@@ -206,12 +206,12 @@ def running_means(values: Sequence[float], window: int) -> list[float]:
 
 
 def _points(batches: Sequence[Mapping[str, Any]], name: str) -> tuple[list[int], list[float]]:
-    """The trials before each batch, and the share of its pairs that a candidate ranked right."""
+    """The trials before each batch, and the share of its pairs that a candidate ranked correctly."""
     return [batch["trials"] for batch in batches], [batch["pairwise"][name] for batch in batches]
 
 
 def _mark_choices(axes: Axes, curve: Sequence[Mapping[str, Any]]) -> None:
-    """Puts the batches after which the guard chose another candidate on the colour of that one."""
+    """Shades the batches after which the guard chose another candidate with that candidate's colour."""
     edges = _edges([batch["trials"] for batch in curve])
     named = set()
     place = 0
@@ -226,7 +226,7 @@ def _mark_choices(axes: Axes, curve: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _edges(trials: Sequence[int]) -> list[float]:
-    """Where the stretch of each batch begins, and where that of the last one ends.
+    """The start of each batch's interval, and the end of the last one.
 
     Example:
         >>> _edges([0, 32, 64])

@@ -1,4 +1,4 @@
-"""Renders the text of model cards of versions 1 to 3 as it was when they were written."""
+"""Renders the text of model cards of versions 1 to 3 as originally written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIGURES = tuple(number(key, key) for key in METRICS)
 
 
 def old_card_body(card: ModelCard) -> str:
-    """The Markdown of a card below its metadata; `costhub.cards.model_card_text` has that of today's."""
+    """The Markdown of a card below its metadata; see `costhub.cards.model_card_text` for the current version."""
     parts = [
         f"# {card.name}",
         _purpose(card),
@@ -53,7 +53,7 @@ def _purpose(card: ModelCard) -> str:
 
 
 def _use(card: ModelCard) -> str:
-    # A conditioned model has to be bound to the device for which it scores.
+    # A conditioned model has to be bound to the device it scores for.
     is_conditioned = card.arch == "conditioned"
     module = "costhub.collector.device" if card.version < 3 else "costhub.collector.device.identity"
     return (

@@ -1,4 +1,4 @@
-"""Provides the look that all pictures share, and writes them: as PNG, as SVG, or as SVG inside a page."""
+"""Provides the common look of all pictures, and writes them as PNG, as SVG, or as SVG inside a page."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PALETTE = {
     "series-6": ("#6f4fb0", "#b39ae8"),
     "series-7": ("#7a6a58", "#b8a894"),
 }
-"""Name in the style sheet of a page -> colour on light paper, which pictures are drawn with, and on dark.
+"""Name in a page's style sheet -> colour on a light background, used for drawing pictures, and on a dark one.
 
-The series stay apart for colour-blind readers and in grey (after Okabe and Ito, 2008), the strongest first.
+The series are distinct for colour-blind readers and in greyscale (after Okabe and Ito, 2008), the strongest first.
 """
 INK, FAINT, PAPER = (PALETTE[name][0] for name in ("ink", "faint", "paper"))
 SERIES = tuple(light for name, (light, _) in PALETTE.items() if name.startswith("series"))
@@ -41,14 +41,14 @@ _COLOUR = re.compile(rf"((?:fill|stroke): ?)({'|'.join(_NAMES)})")
 
 
 def new_figure(height: float, *, width: float = WIDTH_INCHES) -> Figure:
-    """An empty picture, inches high and wide, free of pyplot's global state: threads do not share it."""
+    """An empty picture, sized in inches, without pyplot's global state, which threads would share."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), dpi=150, facecolor=PAPER, layout="constrained")
 
 
 def diagram(height: float, *, title: str = "", x: str = "", y: str = "", grid: str = "both") -> tuple[Figure, Axes]:
-    """A picture of one diagram, `height` inches high; the other arguments are those of `furnish`."""
+    """A picture with one diagram, `height` inches high; the other arguments are those of `furnish`."""
     figure = new_figure(height)
     axes = figure.add_subplot()
     furnish(axes, title=title, x=x, y=y, grid=grid)
@@ -61,8 +61,8 @@ def furnish(
     """Gives axes their texts and the look of all pictures: no frame, a faint grid behind the data.
 
     Args:
-        axes: Of a new diagram.
-        title: Above the diagram, on the left.
+        axes: Axes of a new diagram.
+        title: Title above the diagram, on the left.
         x: What the x axis shows, with its unit.
         y: What the y axis shows, with its unit.
         grid: `x`, `y`, `both`, or empty for no grid.
@@ -80,7 +80,7 @@ def furnish(
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
-    """Makes an axis with data logarithmic, with plain numbers on it: 20 and 500 instead of powers of ten."""
+    """Makes an axis that already has data logarithmic, with plain numbers: 20 and 500 instead of powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if not axes.has_data():
@@ -90,7 +90,7 @@ def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
     axis: Axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_view_interval()
     ratio = high / low if low > 0 else 10.0
-    # Within a few doublings, ticks at 1, 2 and 5 are too few to read a value off; over many decades, too many.
+    # Within a few doublings, ticks at 1, 2 and 5 are too few to read off a value; over many decades, too many.
     subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if ratio < 16 else (1.0, 2.0, 5.0) if ratio < 1000 else (1.0,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
@@ -108,13 +108,13 @@ def log2_axis(axes: Axes) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """Names the lines and points that have a label, inside the diagram."""
+    """Adds a legend of labelled lines and points inside the diagram."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=True, facecolor=PAPER, edgecolor=FAINT, labelcolor=INK, framealpha=0.85, fontsize=8)
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Writes a picture, PNG or SVG by the suffix; equal data give equal bytes.
+    """Writes a picture, PNG or SVG depending on the suffix; equal data give equal bytes.
 
     Returns:
         The path.
@@ -123,19 +123,19 @@ def save(figure: Figure, path: str | Path) -> Path:
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Without a date or a version, and with ids that do not change from run to run.
+    # Without a date or a version, and with ids that do not change between runs.
     with rc_context({"svg.hashsalt": "costhub"}):
         figure.savefig(target, metadata={"Date" if target.suffix == ".svg" else "Software": None})
     return target
 
 
 def save_svg(figure: Figure, path: str | Path, *, label: str) -> Path:
-    """Writes a picture that is light or dark as the reader's system is, wherever it is shown.
+    """Writes a picture that follows the reader's light or dark system theme, wherever it is shown.
 
     Args:
         figure: The figure.
-        path: Where the picture goes.
-        label: What the picture shows, for those who cannot see it.
+        path: Path of the picture.
+        label: Description of the picture, for those who cannot see it.
 
     Returns:
         The path.
@@ -156,23 +156,23 @@ def save_svg(figure: Figure, path: str | Path, *, label: str) -> Path:
 
 
 def svg_text(figure: Figure, *, name: str, label: str) -> str:
-    """Renders a figure as an <svg> element whose colours the style sheet of its page chooses, light or dark.
+    """Renders a figure as an <svg> element with light or dark colours chosen by the page's style sheet.
 
     Equal data give equal text.
 
     Args:
-        figure: The figure; texts of strangers in it are escaped.
-        name: Unlike that of every other picture of the page, since it starts the ids in it.
-        label: What the picture shows, for those who cannot see it.
+        figure: The figure; untrusted texts in it are escaped.
+        name: Unique among the pictures of the page, since its ids start with it.
+        label: Description of the picture, for those who cannot see it.
     """
     from html import escape
 
     from matplotlib import rc_context
 
     out = io.StringIO()
-    # Letters stay letters, to be searched and read aloud; the salt keeps ids the same from run to run.
+    # Text stays text, so it can be searched and read aloud; the salt keeps ids the same between runs.
     with warnings.catch_warnings(), rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        # The browser has more letters than the font that matplotlib measures with.
+        # The browser supports more characters than the font that matplotlib measures with.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", metadata=metadata, transparent=True)

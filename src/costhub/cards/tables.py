@@ -13,16 +13,16 @@ class TableColumn:
     """One column of a table."""
 
     key: str
-    """Which value of a row it shows."""
+    """Key of the value in a row."""
     title: str
-    """With the unit, where there is one."""
+    """Title, with the unit if there is one."""
     spec: str = ""
-    """How a number is formatted, as in `format(value, spec)`."""
+    """Number format, as in `format(value, spec)`."""
     align: Literal["left", "right"] = "left"
     is_detail: bool = False
-    """Left out on the screen of a phone."""
+    """Whether it is hidden on phone screens."""
     is_share: bool = False
-    """A page draws bars behind its numbers, that of the largest as wide as the column."""
+    """Whether a page draws bars behind its numbers; the largest bar fills the column."""
 
 
 def number(key: str, title: str, spec: str = ".3f", *, is_detail: bool = False, is_share: bool = False) -> TableColumn:
@@ -36,7 +36,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableCol
     Args:
         rows: Key -> value.
         columns: From left to right.
-        literal: Show all texts letter by letter; otherwise they may hold Markdown.
+        literal: Show all texts literally; otherwise they may contain Markdown.
 
     Example:
         >>> columns = [TableColumn("name", "name"), number("us", "latency (us)", ".1f")]
@@ -54,7 +54,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableCol
 
 
 def plain_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> str:
-    """The same as text for a terminal: columns aligned, two blanks apart, no blanks at line ends.
+    """The same as text for a terminal: aligned columns, two spaces apart, no trailing spaces.
 
     Example:
         >>> columns = [TableColumn("name", "name"), number("us", "us", ".1f")]
@@ -91,15 +91,15 @@ def _escape(text: str) -> str:
 
 
 _MARKED = re.compile(r"[\\`*\[\]<&|~#$]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
-"""What may mean something in Markdown, as GitHub reads it; an underscore inside a word means nothing."""
+"""Characters with a meaning in GitHub's Markdown; an underscore inside a word has none."""
 _BLOCK = re.compile(r"(\d{0,9})([-+=>]|[.)](?=\s|$))")
-"""What begins a list, a quotation or a line, at the start of a text."""
+"""Markers of a list, quotation or rule at the start of a text."""
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "|": "&#124;"}
-"""A backslash before a bar is not enough everywhere, and before the others, some readers show it."""
+"""A backslash before a bar is not enough everywhere, and before the others some viewers display it."""
 
 
 def markdown_text(text: str) -> str:
-    r"""A text that Markdown shows letter by letter, on one line: no HTML, emphasis, link or code comes of it.
+    r"""Escapes a text so that Markdown shows it literally, on one line, without HTML, emphasis, links or code.
 
     Example:
         >>> print(markdown_text("<img src=x>, a*b*, my_net and `c`"))
@@ -117,5 +117,5 @@ def _inline(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, and without what a terminal might obey."""
+    """The text without line breaks or characters that a terminal might interpret."""
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))

@@ -1,1 +1,1 @@
-"""Reports that people read: of searches and of data folders."""
+"""Human-readable reports of searches and data folders."""

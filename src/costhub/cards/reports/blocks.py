@@ -60,23 +60,23 @@ class Bar:
     note: str = ""
     low: float | None = None
     high: float | None = None
-    """Ends of the line over the end of the bar."""
+    """Ends of the error line over the end of the bar."""
     is_ours: bool = False
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Values below each other: a page draws them, as wide as the screen; Markdown has a table."""
+    """A list of values: a page draws them as bars, as wide as the screen; Markdown has a table."""
 
     bars: Sequence[Bar]
     titles: tuple[str, str, str]
-    """Of labels, texts and notes, for Markdown and for those who cannot see the bars."""
+    """Titles of labels, texts and notes, for Markdown and for those who cannot see the bars."""
     caption: str = ""
     kind: ClassVar[str] = "bars"
 
     @property
     def most(self) -> float:
-        """What the full width stands for."""
+        """The value represented by the full width."""
         return (
             max((bar.value if bar.high is None else max(bar.value, bar.high) for bar in self.bars), default=0.0) or 1.0
         )
@@ -101,23 +101,23 @@ class Figure:
     """A picture; only a page draws it."""
 
     svg: Callable[[], str]
-    """Draws it, as `costhub.cards.plots.svg_text` does."""
+    """Draws it, like `costhub.cards.plots.svg_text`."""
     caption: str
     files: Sequence[str] = ()
-    """Pictures beside the report that show the same, for Markdown."""
+    """Equivalent picture files beside the report, for Markdown."""
     is_small: bool = False
-    """It can be read on the screen of a phone; others are scrolled sideways there."""
+    """Whether it is readable on a phone screen; others scroll sideways there."""
     kind: ClassVar[str] = "figure"
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small pictures, as many beside each other as there is room for; Markdown has one that shows them all."""
+    """Small pictures, side by side as space permits; Markdown has one picture that shows them all."""
 
     figures: Sequence[Figure]
     caption: str
     files: Sequence[str] = ()
-    """As those of a `Figure`."""
+    """As for a `Figure`."""
     kind: ClassVar[str] = "gallery"
 
 
@@ -134,7 +134,7 @@ Block = Heading | Paragraph | Table | Code | Bars | Parts | Figure | Gallery | D
 
 
 def markdown_report(title: str, blocks: Iterable[Block]) -> str:
-    r"""A report in Markdown; all texts are shown letter by letter, as on the page of `html_report`.
+    r"""A report in Markdown; all texts are shown literally, as on the page of `html_report`.
 
     Example:
         >>> markdown_report("Tuned", [Heading("Result"), Paragraph("Faster.")])
@@ -146,7 +146,7 @@ def markdown_report(title: str, blocks: Iterable[Block]) -> str:
 def html_report(title: str, blocks: Iterable[Block]) -> str:
     """A report as one HTML file that loads nothing; all texts are escaped, and equal data give equal text.
 
-    Its only script, of a report with lines of code, copies them on a click.
+    Its only script, present if the report has lines of code, copies them on a click.
     """
     shown = list(blocks)
     script = "report.js" if any(block.kind == "code" for block in shown) else ""

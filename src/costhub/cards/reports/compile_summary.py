@@ -1,4 +1,4 @@
-"""Renders the result of a compilation without measurements for a terminal."""
+"""Renders the result of a compilation without measurements, for a terminal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _COLUMNS = (
 
 
 def compile_text(summary: Mapping[str, Any]) -> str:
-    """The result of a compilation: where the schedule of each kernel comes from, what is expected, and the files.
+    """The result of a compilation: the origin of each kernel's schedule, the expected latency, and the files.
 
     Args:
-        summary: The content of `report.json`, as `costhub.compile` writes it.
+        summary: The content of `report.json`, as written by `costhub.compile`.
 
     Example:
         >>> row = {"workload": "matmul", "source": "measured", "known_workload": "matmul", "known_device": "cpu-2c",

@@ -1,4 +1,4 @@
-"""Draws a device's measured limits, and where the seconds of a collection went."""
+"""Draws a device's measured limits, and how the time of a collection was spent."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _STAGES = {
     "reference": ("reference kernel", SERIES[2]),
     "other": ("start-up, waiting", OTHER),
 }
-"""Stage -> its label and colour; the strongest colours are for stages that no collector can do without."""
+"""Stage -> its label and colour; the boldest colours are for stages that every collector needs."""
 
 
 def plot_ladders(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     """Draws the bandwidth ladders of probed devices on logarithmic axes, and saves them as PNG or SVG.
 
     Args:
-        rows: Rows of the devices table. The caches of the first device are marked, those of all its cores
-            together where each core has its own.
-        path: Where the picture goes; its suffix chooses the format.
+        rows: Rows of the devices table. The caches of the first device are marked, summed over all its cores
+            if each core has its own.
+        path: Path of the picture; its suffix chooses the format.
     """
     figure, axes = diagram(4.4, x="size of the array, all cores together", y="GB/s read")
     for number, row in enumerate(rows):
@@ -69,8 +69,8 @@ def plot_profile(profiles: Mapping[str, Mapping[str, Any]], path: str | Path) ->
     """Draws one bar per collection, core-seconds by stage, and saves it as PNG or SVG.
 
     Args:
-        profiles: Label -> figures as `costhub.collector.collect.Profile.as_dict` gives them.
-        path: Where the picture goes; its suffix chooses the format.
+        profiles: Label -> figures from `costhub.collector.collect.Profile.as_dict`.
+        path: Path of the picture; its suffix chooses the format.
     """
     figure, axes = diagram(1.6 + 0.55 * len(profiles), x="share of the cores' time", grid="")
     for row, profile in enumerate(profiles.values()):

@@ -1,4 +1,4 @@
-"""Renders what an examination of a MetaSchedule database found, for a terminal."""
+"""Renders the findings of an examination of a MetaSchedule database, for a terminal."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def doctor_text(examination: Examination, coverage: NetworkCoverage | None) -> s
     """Renders contents, findings by rule and the coverage of a network.
 
     Args:
-        examination: Of a database.
-        coverage: Of a network, if one was given.
+        examination: Examination of a database.
+        coverage: Coverage of a network, if one was given.
     """
     sections = [_contents(examination), _workloads(examination), *_findings(examination)]
     if coverage is not None:

@@ -1,4 +1,4 @@
-"""Renders what a data folder holds, for a terminal and as one HTML file."""
+"""Renders the contents of a data folder, for a terminal and as one HTML file."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _text_sections(stats: FolderStats) -> Iterator[str]:
         rows = [asdict(f) | {"error": _cut(f.error, _ERROR_CHARACTERS)} for f in stats.failures[:_FAILURES_SHOWN]]
         yield plain_table(rows, _FAILURES)
     yield plain_table(_proposer_rows(stats), _PROPOSERS)
-    if noise := _noise_rows(stats):  # imported rows may have one repeat each, which leaves nothing to compare
+    if noise := _noise_rows(stats):  # imported rows may have only one repeat each, so there is nothing to compare
         yield plain_table(noise, _NOISE)
     yield plain_table([asdict(row) for row in stats.versions], _VERSIONS)
     yield plain_table([asdict(row) for row in stats.licences], _LICENCES)
@@ -107,7 +107,7 @@ def _text_sections(stats: FolderStats) -> Iterator[str]:
 
 
 def _coverage_rows(stats: FolderStats) -> list[dict[str, Any]]:
-    """A row per device and operator, with its device named once."""
+    """A row per device and operator, naming each device only once."""
     rows = []
     for device_id, count in stats.devices.items():
         cells = [c for c in stats.coverage if c.device_id == device_id]
@@ -133,12 +133,12 @@ def _status_rows(stats: FolderStats) -> list[dict[str, Any]]:
 
 
 def _proposer_rows(stats: FolderStats) -> list[dict[str, Any]]:
-    """Who proposed the programs."""
+    """The proposers of the programs."""
     return [{"name": name, "share": share} for name, share in stats.proposed_by.items()]
 
 
 def _noise_rows(stats: FolderStats) -> list[dict[str, Any]]:
-    """How well each device repeats itself, without kinds that have nothing to compare."""
+    """How repeatable each device's measurements are, without kinds that have nothing to compare."""
     return [
         {"device_id": device.device_id, "kind": kind, **asdict(spread)}
         for device in stats.noise
@@ -166,8 +166,8 @@ def stats_page(stats: FolderStats, *, title: str) -> str:
     """Renders the counts as a page for a browser, with pictures; equal data give equal text.
 
     Args:
-        stats: What the folder holds.
-        title: Of the page, for example the path of the folder.
+        stats: Statistics of the folder.
+        title: Title of the page, for example the path of the folder.
     """
     return html_report(title, _blocks(stats))
 

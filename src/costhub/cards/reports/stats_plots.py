@@ -1,4 +1,4 @@
-"""Draws what a data folder holds: coverage, spread, noise, failures, rooflines."""
+"""Draws statistics of a data folder: coverage, spread, noise, failures, rooflines."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 MOST_OPERATORS = 100
-"""In one picture; costhub knows some twenty families, and a stranger's folder may name a million."""
+"""Limit per picture; costhub knows about twenty families, but an untrusted folder may name a million."""
 
 
 def plot_latencies(path: str | Path, latency_us: Mapping[str, npt.NDArray[np.floating]], *, title: str = "") -> Path:
     """Draws how the latencies of each operator are distributed, and saves it as PNG.
 
-    Of more than `MOST_OPERATORS` operators it draws those with the most programs.
+    If there are more than `MOST_OPERATORS` operators, it draws those with the most programs.
 
     Args:
-        path: Where the picture goes.
+        path: Path of the picture.
         latency_us: Operator -> (n,) latencies in microseconds.
-        title: Above the picture.
+        title: Title above the picture.
     """
     measured = sorted((name for name in latency_us if len(latency_us[name])), key=lambda n: -len(latency_us[n]))
     names = sorted(measured[:MOST_OPERATORS], key=lambda n: float(np.median(latency_us[n])))
@@ -93,7 +93,7 @@ def coverage_svg(cells: Sequence[CoverageCell]) -> str:
 def spread_svg(workloads: Sequence[WorkloadStats], *, name: str) -> str:
     """Latencies of every workload of one device on one logarithmic axis, each operator in its colour."""
     ran = [w for w in workloads if w.best_us]
-    # Within an operator the fast ones come first, so that the picture reads as groups that rise.
+    # Within an operator the fast ones come first, so that the picture shows rising groups.
     shown = sorted(ran, key=lambda w: (w.operator, w.median_us or 0.0))[:MOST_WORKLOADS]
     figure, axes = diagram(0.9 + 0.17 * len(shown), x="latency (µs)", grid="x")
     colours = _colours([w.operator for w in shown])
@@ -118,14 +118,14 @@ def spread_svg(workloads: Sequence[WorkloadStats], *, name: str) -> str:
 
 
 def noise_svg(noise: Sequence[DeviceNoise]) -> str:
-    """Share of the programs whose repeats lie closer together than what the horizontal axis says."""
+    """Share of the programs whose repeats differ by less than the value on the horizontal axis."""
     figure, axes = diagram(3.4, x="(highest - lowest) / median", y="share")
     levels = np.array(PERCENTILES) / 100
     for number, device in enumerate(noise):
         colour = SERIES[number % len(SERIES)]
         for spread, line, kind in ((device.repeats, "-", "repeats"), (device.again, "--", "measured again")):
             if spread.count:
-                # Equal repeats have no place on a logarithmic axis; they stand at its left end.
+                # Equal repeats cannot be placed on a logarithmic axis, so they are put at its left end.
                 values = np.maximum(spread.percentiles, _SMALLEST_SPREAD)
                 label = f"{_short(device.device_id, 40)}, {kind} ({spread.count:,})"
                 axes.plot(values, levels, line, color=colour, linewidth=1.8, label=label)
@@ -163,7 +163,7 @@ def failures_svg(failures: Sequence[Failure]) -> str:
 
 
 def roofline_svg(workloads: Sequence[WorkloadStats], roof: dict[str, float], *, name: str) -> str:
-    """Throughput of the best program of each workload under what the device was probed to reach.
+    """Throughput of the best program of each workload below the probed limits of the device.
 
     The roofline of Williams, Waterman and Patterson (2009): the smaller of peak and intensity x bandwidth.
     Intensity counts every argument once, so a workload that stays in a cache may lie above the line of DRAM.
@@ -195,12 +195,12 @@ def _roofs(axes: Axes, roof: dict[str, float], low: float, high: float) -> None:
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name; with more names than colours they come round again."""
+    """A colour for each name; colours repeat if there are more names than colours."""
     known = sorted(set(names))
     return {name: SERIES[number % len(SERIES)] for number, name in enumerate(known)}
 
 
 def _short(text: str, most: int) -> str:
-    """A label that fits, without what cannot be printed, and without what matplotlib takes for a formula."""
+    """A label that fits, without unprintable characters or text that matplotlib takes for a formula."""
     plain = one_line(text)
     return (plain if len(plain) <= most else f"{plain[: most - 1]}…").replace("$", r"\$")

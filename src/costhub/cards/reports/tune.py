@@ -42,15 +42,15 @@ from costhub.cards.tables import TableColumn, number
 from costhub.terminal_text import counted
 
 _MILESTONES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-"""Numbers of trials at which the progress of a search is shown."""
+"""Numbers of trials at which a search's progress is shown."""
 _STAGE_COLUMNS = (TableColumn("workload", "workload"), *(number(stage, f"{stage} (s)", ".1f") for stage in STAGES))
 _FACTS = (TableColumn("fact", ""), TableColumn("value", ""))
 _PLOTS = "plots"
 """Folder of the pictures."""
 _MOST_ROWS = 12
-"""Kernels in the table that is shown without a click."""
+"""Number of kernels in the table shown without a click."""
 _MOST_IN_HEADLINE = 4
-"""Workloads whose latencies a headline names."""
+"""Maximum number of workloads whose latencies a headline gives."""
 
 
 def tune_markdown(summary: Mapping[str, Any], *, plots: Mapping[str, str] | None = None) -> str:
@@ -83,14 +83,14 @@ def tune_page(summary: Mapping[str, Any]) -> str:
 
 
 def tune_pictures(summary: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Draws the pictures for `tune_markdown` as SVG, light or dark as the reader's system is.
+    """Draws the pictures for `tune_markdown` as SVG, following the reader's light or dark theme.
 
     Args:
         summary: The report.
-        folder: That of the report; the pictures go to its folder `plots`.
+        folder: Folder of the report; the pictures go to its subfolder `plots`.
 
     Returns:
-        `progress` and `kernels`, as far as there is something to draw -> path relative to the report.
+        `progress` and `kernels`, if there is something to draw -> path relative to the report.
     """
     rows = kernel_rows(summary)
     curve = together_curve(own_rows(summary, rows))
@@ -149,7 +149,7 @@ def _subtitle(summary: Mapping[str, Any]) -> str:
 
 
 def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The result of workloads without a network: of one its latency and speed, of several how many and how fast."""
+    """The result of workloads without a network: latency and speed for one workload, number and speedup for several."""
     ran = [row for row in rows if row["best_us"] is not None]
     if not ran:
         return f"No program ran for {', '.join(row['workload'] for row in rows)}."
@@ -164,7 +164,7 @@ def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, together: str) -> Iterator[Block]:
-    """The table of kernels, those first that take most of the time; what their peak is and what they add up to."""
+    """The table of kernels, the most time-consuming first, with their peak and sum."""
     weighted = len(rows) > 1 and any((row.get("weight") or 1.0) != 1.0 for row in rows)
     yield Heading("Kernels by their share of the time" if weighted else f"The {what}{'s' if len(rows) > 1 else ''}")
     if weighted and len(rows) > _MOST_ROWS:
@@ -193,7 +193,7 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, togethe
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], what: str, *, weighted: bool) -> list[TableColumn]:
-    """The columns for which there is something to say."""
+    """The columns that have something to show."""
 
     def known(key: str) -> bool:
         return any(row[key] for row in rows)
@@ -227,7 +227,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], what: str, *, weighted: bool) ->
 def _progress(
     rows: Sequence[Mapping[str, Any]], plots: Mapping[str, str], what: str, *, is_last_of_several: bool
 ) -> Iterator[Block]:
-    """How good the search was after some of its trials, from which one sees whether more of them pay."""
+    """The result after some of the trials, which shows whether more of them would pay off."""
     drawn = [row for row in rows if row["curve"]]
     if not drawn:
         return
@@ -262,7 +262,7 @@ def _progress(
 
 
 def _seconds(rows: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
-    """Where the seconds of the searches went."""
+    """How the time of the searches was spent."""
     timed = [row for row in rows if row.get("stages")]
     if not timed:
         return
@@ -281,7 +281,7 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
 
 
 def compile_tir_usage(database: str) -> str:
-    """Python that compiles the first workload of a database."""
+    """Python code that compiles the first workload of a database."""
     return (
         "import tvm\n"
         "from tvm.s_tir import meta_schedule as ms\n\n"

@@ -1,4 +1,4 @@
-"""Provides what the report of a search says in numbers: kernels by their share, gains, and forms of networks."""
+"""Provides the figures in the report of a search: kernels by share, gains, and forms of networks."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ FORMS = {
     "openvino": "OpenVINO",
     "untuned": "TVM without tuning",
 }
-"""Form of a network -> its name for people, in the order of a report; others follow under their own names."""
+"""Form of a network -> its readable name, in the order of a report; others follow under their own names."""
 TUNED, UNTUNED, TORCH = "tuned", "untuned", "torch"
 PEAK_SOURCES = {
     "probe": "as costhub probe measured it on this device",
     "index": "from costhub's index of devices, not measured on this machine",
 }
-"""`peak_source` of a report -> words for it."""
+"""`peak_source` of a report -> its wording."""
 EQUAL = 0.03
-"""Latencies closer than this share are called equal: runs of one program differ by as much."""
+"""Latencies closer than this share are called equal: runs of one program differ by this much."""
 
 
 def require(mapping: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
-    """Refuses a mapping with gaps.
+    """Rejects a mapping with missing keys.
 
     Raises:
         DataError: A key is missing.
@@ -43,13 +43,13 @@ def require(mapping: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
 
 
 def kernel_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The workloads of a report, those that take most of their network's time first, with what follows from them.
+    """The workloads of a report, those taking most of their network's time first, with derived figures.
 
     Args:
         summary: The report.
 
     Returns:
-        Its rows, each with `share` of the time of the kernels searched with it, `gflops`, `of_peak` of the device
+        Its rows, each with its `share` of the time of the kernels searched with it, `gflops`, `of_peak` of the device
         and `gain` of its last quarter of programs; None where unknown.
 
     Raises:
@@ -86,7 +86,7 @@ def speedup(row: Mapping[str, Any]) -> float | None:
 
 
 def best_at(row: Mapping[str, Any], trials: int) -> float | None:
-    """The best latency after some of the trials of a workload; None while none ran, or if it had fewer."""
+    """The best latency after some of the trials of a workload; None before any ran, or if it had fewer trials."""
     best: list[float] = [point[-1] for point in row["curve"] if point[0] <= trials]
     return best[-1] if best and row["trials"] >= trials else None
 
@@ -94,7 +94,7 @@ def best_at(row: Mapping[str, Any], trials: int) -> float | None:
 def together_us(rows: Sequence[Mapping[str, Any]], share: float) -> float | None:
     """The latency of all kernels after a share of the programs of each, called as often as their network does.
 
-    Kernels of which nothing ran are left out; None while one that ran later had no program yet.
+    Kernels that never ran are left out; None while a kernel that ran later has no program yet.
 
     Example:
         >>> conv = {"weight": 2.0, "trials": 4, "best_us": 5.0, "curve": [(1, 9.0), (4, 5.0)]}
@@ -109,7 +109,7 @@ def together_us(rows: Sequence[Mapping[str, Any]], share: float) -> float | None
 
 
 def gain_since(rows: Sequence[Mapping[str, Any]], share: float) -> float | None:
-    """The share of the time that the programs after a share of them have saved; None if nothing had run by then.
+    """The share of time saved by the programs after the first `share` of them; None if nothing had run by then.
 
     Example:
         >>> conv = {"weight": 2.0, "trials": 4, "best_us": 5.0, "curve": [(1, 10.0), (4, 5.0)]}
@@ -125,7 +125,7 @@ def together_curve(rows: Sequence[Mapping[str, Any]], points: int = 64) -> list[
 
     Args:
         rows: The workloads that were searched together.
-        points: How many at most.
+        points: Maximum number of points.
     """
     known = [row for row in rows if row["best_us"] is not None]
     most = max((row["trials"] for row in known), default=0)
@@ -138,13 +138,13 @@ def together_curve(rows: Sequence[Mapping[str, Any]], points: int = 64) -> list[
 
 
 def own_rows(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows of the last search, without those that its folder had before."""
+    """The rows of the last search, without those already in its folder."""
     earlier = {(name, search["device"]) for search in summary.get("earlier", ()) for name in search["workloads"]}
     return [row for row in rows if (row["workload"], row.get("device", summary["device"])) not in earlier]
 
 
 def effort_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
-    """How many programs were measured, in how long.
+    """How many programs were measured, and how long it took.
 
     Example:
         >>> effort_text([{"trials": 64, "failures": 1, "seconds": 90.0}])
@@ -158,7 +158,7 @@ def effort_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
 
 
 def gain_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
-    """What the last programs gained, from which a reader sees whether more of them pay; empty if it is unknown."""
+    """What the last programs gained, which shows whether more would pay off; empty if unknown."""
     last, half = gain_since(rows, 0.75), gain_since(rows, 0.5)
     if last is None or half is None or max((row["trials"] for row in rows), default=0) < 4:
         return ""
@@ -167,7 +167,7 @@ def gain_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
 
 
 def load_text(facts: Mapping[str, Any]) -> str:
-    """The load of a machine on which other programs ran; empty if none did, or if it is unknown.
+    """The load of a machine on which other programs ran; empty if none did, or if unknown.
 
     Example:
         >>> load_text({"load_average": 9.81, "cores": 2}), load_text({"load_average": 1.9, "cores": 2})
@@ -178,7 +178,7 @@ def load_text(facts: Mapping[str, Any]) -> str:
 
 
 def no_result_text(facts: Mapping[str, Any]) -> str:
-    """What a headline says of its own figures if other programs ran; empty if not, or if it is unknown.
+    """A caveat about the figures in a headline if other programs ran; empty if not, or if unknown.
 
     Example:
         >>> no_result_text({"load_average": 9.81, "cores": 2})
@@ -189,11 +189,11 @@ def no_result_text(facts: Mapping[str, Any]) -> str:
 
 
 def busy_text(summary: Mapping[str, Any], *, is_network: bool) -> str:
-    """What other programs do to the latencies, and how to measure again; empty if none ran, or if it is unknown.
+    """How other programs affect the latencies, and how to measure again; empty if none ran, or if unknown.
 
     Args:
         summary: The report.
-        is_network: Whether a whole network was timed, which happens anew with every search.
+        is_network: Whether a whole network was timed, which is repeated with every search.
 
     Example:
         >>> busy_text({"load_average": 9.81, "cores": 2}, is_network=True)[:66]
@@ -214,7 +214,7 @@ def busy_text(summary: Mapping[str, Any], *, is_network: bool) -> str:
 
 
 def peak_text(summary: Mapping[str, Any]) -> str:
-    """The peak of the device and where it comes from; empty if it is unknown.
+    """The peak of the device and where it comes from; empty if unknown.
 
     Example:
         >>> peak_text({"peak_gflops": 256.2, "peak_source": "probe"})
@@ -227,12 +227,12 @@ def peak_text(summary: Mapping[str, Any]) -> str:
 
 
 def sum_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, always: bool = True) -> str:
-    """What the kernels of a network add up to, beside the network; empty if it cannot be compared.
+    """The sum of a network's kernels compared with the network itself; empty if they cannot be compared.
 
     Args:
         summary: The report; only that of a single search of a single network can be compared.
         rows: All kernels.
-        always: Also if they add up to less, which nobody wonders about.
+        always: Also if they add up to less, which needs no explanation.
     """
     networks = summary.get("networks", ())
     if len(networks) != 1 or summary.get("earlier") or any(row["best_us"] is None for row in rows):
@@ -263,10 +263,10 @@ def forms(network: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, A
 
 
 def headline(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """The result of a network, beside PyTorch where that was timed, and whether other programs ran meanwhile.
+    """The result of a network, compared with PyTorch if that was timed, and whether other programs were running.
 
     Args:
-        network: `FinishedNetwork.to_json`; one of an earlier search has the load of its own.
+        network: `FinishedNetwork.to_json`; one from an earlier search contains that search's load.
         summary: The report.
 
     Example:
@@ -294,7 +294,7 @@ def _beside_torch(us: Mapping[str, float]) -> str:
 
 
 def outputs_text(network: Mapping[str, Any]) -> str:
-    """Whose outputs the tuned network has, and how closely."""
+    """Which outputs the tuned network reproduces, and how closely."""
     whose = "PyTorch's" if network["reference"] == TORCH else "those of the network without tuning"
     return f"Outputs equal {whose} within {network['tolerance']:g} of their size."
 
@@ -310,7 +310,7 @@ def ratio_text(us: float, tuned_us: float | None) -> str:
 
 
 def duration_text(us: float) -> str:
-    """A time with three digits, in a unit that suits it.
+    """A time with three digits, in a suitable unit.
 
     Example:
         >>> duration_text(12.34), duration_text(12340.0), duration_text(1.5e6)

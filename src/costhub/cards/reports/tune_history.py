@@ -1,4 +1,4 @@
-"""Joins the report of a search with the report that its folder has already, so that no result is lost."""
+"""Joins the report of a search with the report that its folder already has, so that no result is lost."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ ORIGIN = (
     "cores",
     "stopped",
 )
-"""What a report says of a search besides its results."""
+"""The facts about a search in a report, besides its results."""
 
 
 def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The report of the last search, and the results of earlier ones that it has not replaced.
+    """Adds earlier results that were not replaced to the report of the last search.
 
     A workload is replaced by the same workload on the same device, because the last search continued from its
-    records; a network by one of the same name.
+    records; a network by one with the same name.
 
     Args:
         summary: The report of the last search, see `costhub.cards.reports.tune.tune_markdown`.
-        earlier: The report that the folder had before; None without one.
+        earlier: The previous report in the folder; None if there is none.
 
     Returns:
-        `summary` with the other `workloads` and `networks` (these with the load that their search had) after its
-        own, and `earlier`: of each earlier search
+        `summary` with the other `workloads` and `networks` (the latter with the load during their search) after its
+        own, and `earlier`: for each earlier search
         whose workloads are kept `ORIGIN` and the names of these `workloads`.
 
     Example:
@@ -65,7 +65,7 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
 
 
 def _searches(earlier: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The searches of the kept rows, the latest first, each with the names of its rows."""
+    """The searches of the kept rows, most recent first, each with the names of its rows."""
     before = list(earlier.get("earlier", ()))
     theirs = {(name, search["device"]) for search in before for name in search["workloads"]}
     own = [row["workload"] for row in kept if (row["workload"], row["device"]) not in theirs]
@@ -79,7 +79,7 @@ def _searches(earlier: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> 
 
 
 def can_go_on(report: Mapping[str, Any]) -> bool:
-    """Whether a report that was read from a file can be joined with the next one and rendered again.
+    """Whether a report read from a file can be joined with the next one and rendered again.
 
     Example:
         >>> can_go_on({"device": "acme", "workloads": "all"})

@@ -1,4 +1,4 @@
-"""Renders what became of a whole network: beside PyTorch and others, and how to use its library."""
+"""Renders the result of a whole network compared with PyTorch and others, and how to use its library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def network_blocks(network: Mapping[str, Any], summary: Mapping[str, Any], *, ef
     Args:
         network: `FinishedNetwork.to_json`.
         summary: The report.
-        effort: What the search took, in a sentence; empty where it is said elsewhere.
+        effort: The effort of the search, in a sentence; empty if stated elsewhere.
     """
     yield Paragraph(headline(network, summary), is_strong=True)
     said = effort if network["error"] else f"{outputs_text(network)} {effort}".rstrip()
@@ -37,7 +37,7 @@ def network_blocks(network: Mapping[str, Any], summary: Mapping[str, Any], *, ef
 
 
 def _bars(network: Mapping[str, Any]) -> list[Bar]:
-    """A bar for each form, the untuned one left out: beside it, all others would be too short to compare."""
+    """A bar for each form, except the untuned one: next to it, all others would be too short to compare."""
     tuned = network["latencies"].get(TUNED)
     tuned_us = tuned["median_us"] if tuned else None
     bars = []
@@ -93,7 +93,7 @@ def _takes_torch(network: Mapping[str, Any]) -> bool:
 
 
 def network_usage(network: Mapping[str, Any]) -> str:
-    """Python that loads the library of a network with costhub and calls it."""
+    """Python code that loads the library of a network with costhub and calls it."""
     inputs = ", ".join(f"torch.zeros({tuple(shape)!r}, dtype=torch.{dtype})" for dtype, shape in network["inputs"])
     return (
         "import costhub, torch\n\n"
@@ -103,7 +103,7 @@ def network_usage(network: Mapping[str, Any]) -> str:
 
 
 def tvm_usage(network: Mapping[str, Any]) -> str:
-    """Python that loads the library of a network with TVM alone and calls it."""
+    """Python code that loads the library of a network with only TVM and calls it."""
     inputs = ", ".join(
         f"tvm.runtime.tensor(np.zeros({tuple(shape)!r}, {dtype!r}))" for dtype, shape in network["inputs"]
     )

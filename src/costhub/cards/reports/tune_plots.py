@@ -1,4 +1,4 @@
-"""Draws a search: programs and the best so far, of each workload and of all together."""
+"""Draws a search: programs and the best so far, for each workload and for all together."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 STAGES = ("evolution", "features", "prediction", "learning", "building", "running", "other")
 MOST_CURVES = 12
-"""Workloads whose curve is shown without a click."""
+"""Number of workloads whose curve is shown without a click."""
 _COLUMNS = 3
 _MOST_DOTS = 400
-"""Programs of one workload that are drawn; of more, every second or third."""
+"""Maximum number of programs drawn per workload; if there are more, only every second or third."""
 _MOST_RATIO = 2.5
-"""The scale of a curve ends here at the latest, in best latencies: what matters lies near the best."""
+"""Upper end of a curve's scale, as a multiple of the best latency: the region near the best is what matters."""
 _LEAST_RATIO = 1.1
 
 
@@ -30,13 +30,13 @@ def together_svg(points: Sequence[Sequence[float]]) -> str:
     """The latency of all kernels together along a search.
 
     Args:
-        points: (programs of each kernel, latency in us), programs rising.
+        points: (programs of each kernel, latency in us), in increasing order of programs.
     """
     return svg_text(_together(points), name="together", label="latency of all kernels against measured programs")
 
 
 def plot_together(points: Sequence[Sequence[float]], path: str | Path) -> Path:
-    """Writes the picture of `together_svg` to a file, light or dark as the reader's system is."""
+    """Writes the picture of `together_svg` to a file, following the reader's light or dark theme."""
     return save_svg(_together(points), path, label="latency of all kernels against measured programs")
 
 
@@ -56,11 +56,11 @@ def _together(points: Sequence[Sequence[float]]) -> Figure:
 
 
 def curve_svg(row: Mapping[str, Any], *, name: str) -> str:
-    """A small diagram of a workload: its programs in the order of measuring, and the best latency so far.
+    """A small diagram of a workload: its programs in the order measured, and the best latency so far.
 
     Args:
-        row: With `workload`, `curve` and, if they are known, the `measured_us` of all programs.
-        name: Starts the ids in the picture.
+        row: Row with `workload`, `curve` and, if known, the `measured_us` of all programs.
+        name: Prefix of the ids in the picture.
     """
     figure = new_figure(1.6, width=3.1)
     figure.set_layout_engine("none")  # one for each kernel: fixed margins take a third of the time
@@ -103,7 +103,7 @@ def _draw_curve(axes: Axes, row: Mapping[str, Any]) -> None:
         axes.plot(*zip(*near, strict=True), ".", color=SERIES[5], markersize=4, zorder=2)
     if far:
         axes.plot([trial for trial, _ in far], [high] * len(far), "^", color=SERIES[5], markersize=3, clip_on=False)
-    alone = "." if len(best) == 1 else None  # a search that had ended before has one point
+    alone = "." if len(best) == 1 else None  # a search that had already ended has one point
     last = max(row["trials"], trials[-1])
     steps = [(trials[place], best[place]) for place in falls] + [(last, best[-1])]
     axes.step(*zip(*steps, strict=True), where="post", color=SERIES[0], linewidth=1.7, marker=alone)
@@ -112,9 +112,9 @@ def _draw_curve(axes: Axes, row: Mapping[str, Any]) -> None:
 
 
 def scale_of(latencies_us: Sequence[float]) -> tuple[float, float]:
-    """The lowest and highest latency that a curve shows: near the best, whatever the slowest programs took.
+    """The lowest and highest latency that a curve shows: near the best, regardless of the slowest programs.
 
-    The scale ends where the middle half of the programs ends, and one interquartile range above it at most; at
+    The scale ends where the middle half of the programs ends, at most one interquartile range above it; at
     least a tenth and at most one and a half times above the best.
 
     Example:
@@ -133,7 +133,7 @@ def scale_of(latencies_us: Sequence[float]) -> tuple[float, float]:
 
 
 def _short(text: str, most: int) -> str:
-    """A label that fits, with the end that tells kernels apart; matplotlib finds no formula in it."""
+    """A label that fits and keeps the end that tells kernels apart, escaped so that matplotlib sees no formula."""
     plain = one_line(text)
     if len(plain) > most:
         plain = f"{plain[: most - 8]}…{plain[-7:]}"

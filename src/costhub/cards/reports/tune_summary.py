@@ -29,16 +29,16 @@ from costhub.terminal_text import counted
 
 _WIDTH = 80
 _MOST_KERNELS = 10
-"""Kernels of networks in the table; the report has all of them."""
+"""Maximum number of network kernels in the table; the report has all of them."""
 
 
 def summary_text(summary: Mapping[str, Any], *, networks: int | None = None) -> str:
     """The result of a search for a terminal of 80 columns or more: networks or workloads, effort, and files.
 
     Args:
-        summary: The report, see `costhub.cards.reports.tune.tune_markdown`; of a folder with several searches,
+        summary: The report, see `costhub.cards.reports.tune.tune_markdown`; for a folder with several searches,
             the last one is shown.
-        networks: How many of its networks are of the last search; they come first. By default all of them.
+        networks: Number of its networks that are from the last search; they come first. By default all of them.
 
     Raises:
         DataError: A field is missing.
@@ -54,7 +54,7 @@ def summary_text(summary: Mapping[str, Any], *, networks: int | None = None) -> 
 
 
 def _network(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """The forms of a network, and whether its outputs are right."""
+    """The forms of a network, and whether its outputs are correct."""
     lines = [f"{network['network']}, {counted(network['threads'], 'thread')}. {headline(network, summary)}"]
     us = {form: latency["median_us"] for form, latency in network["latencies"].items()}
     rows = [
@@ -67,14 +67,14 @@ def _network(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     ]
     if rows:
         columns = (TableColumn("form", ""), number("latency", ""), TableColumn("ratio", ""))
-        lines += [f"  {line}" for line in plain_table(rows, columns).split("\n")[1:]]  # they need no titles
+        lines += [f"  {line}" for line in plain_table(rows, columns).split("\n")[1:]]  # no titles needed
     if not network["error"]:
         lines.append(outputs_text(network))
     return "\n".join([*map(_filled, lines[:1]), *lines[1:], *map(_filled, network["notes"])])
 
 
 def _ratio(ratio: float) -> str:
-    """How much faster than a form the tuned one is."""
+    """How much faster the tuned form is than another."""
     return f"costhub is {ratio:,.{2 if ratio < 20 else 0}f} times as fast"
 
 

@@ -1,4 +1,4 @@
-"""Provides card_html: a card as HTML with only text, tables and its own pictures, whatever its Markdown holds."""
+"""Provides card_html: a card as HTML with only text, tables and its own pictures, whatever its Markdown contains."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _RULES = ("backticks", "code", "emphasis", "escape", "fence", "heading", "image", "list", "newline", "table")
-"""What a card may hold, by the names of markdown-it; HTML, links and references stay letters."""
+"""Allowed elements of a card, by markdown-it's names; HTML, links and references stay plain text."""
 _HEADINGS_ABOVE = 3
-"""Levels of headings on the page above those of a card."""
+"""Number of heading levels on the page above those of a card."""
 
 
 def card_html(text: str, pictures: Mapping[str, str]) -> Markup:
-    r"""Renders headings, tables, lists, code and paragraphs; HTML and links in the card stay letters.
+    r"""Renders headings, tables, lists, code and paragraphs; HTML and links in the card stay plain text.
 
     Args:
         text: A card without its block of YAML.
@@ -39,7 +39,7 @@ def card_html(text: str, pictures: Mapping[str, str]) -> Markup:
     for place, token in enumerate(tokens):
         _adjust(token)
         if token.type == "inline" and _is_picture(token):
-            # A figure may not stand inside a paragraph.
+            # A figure must not be inside a paragraph.
             tokens[place - 1].hidden = tokens[place + 1].hidden = True
     html = parser.renderer.render(tokens, parser.options, {"pictures": pictures})
     return Markup(html)  # noqa: S704 - markdown-it has escaped the texts, and knows no HTML here
@@ -59,7 +59,7 @@ def _parser() -> MarkdownIt:
 
 
 def _adjust(token: Token) -> None:
-    """Puts headings below those of the page, and the side of a column into a class."""
+    """Lowers headings below those of the page, and turns column alignment into a class."""
     if token.type in ("heading_open", "heading_close"):
         token.tag = f"h{min(int(token.tag[1]) + _HEADINGS_ABOVE, 6)}"
     elif token.type in ("th_open", "td_open"):
@@ -68,7 +68,7 @@ def _adjust(token: Token) -> None:
 
 
 def _without_empty_heads(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Leaves out heads of tables whose titles are all empty, as in a table of facts."""
+    """Removes table heads whose titles are all empty, as in a table of facts."""
     kinds = [token.type for token in tokens]
     end = 0
     for place, token in enumerate(tokens):

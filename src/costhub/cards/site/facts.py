@@ -1,4 +1,4 @@
-"""Provides Site: what the page of a hub shows, as it was read and before it is escaped."""
+"""Provides Site: the contents of a hub's page, as read and before escaping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from costhub.dataset.stats.folder_stats import CoverageCell
 
 METRICS = ("top_1", "top_5", "pairwise")
-"""What is shown of an evaluation; all are shares, 1 is perfect."""
+"""The metrics shown for an evaluation; all are shares, 1 is perfect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,17 +22,17 @@ class SiteModel:
     device_id: str
     arch: str
     more_devices: tuple[str, ...] = ()
-    """Further devices that it is for, if it is conditioned on the device."""
+    """Further devices it is for, if it is conditioned on the device."""
     bytes: int
-    """Of all its files."""
+    """Total size of its files."""
     figures: Mapping[str, float] = field(default_factory=dict)
     """One of METRICS -> mean over the held-out workloads."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """One of METRICS -> standard error of that mean."""
     operators: Mapping[str, float] = field(default_factory=dict)
-    """Operator class -> top_1 on it."""
+    """Operator class -> its top_1."""
     card: str | None = None
-    """Its text in Markdown; None without a card."""
+    """Its text in Markdown; None if there is no card."""
     pictures: Mapping[str, str] = field(default_factory=dict)
     """File in its folder -> address in the site."""
 
@@ -49,20 +49,20 @@ class SiteDataset:
     name: str
     """ORG/NAME."""
     rows: Mapping[str, int]
-    """Device -> measurements, failures included."""
+    """Device -> number of measurements, including failures."""
     ok: int
-    """Measurements that have a latency."""
+    """Number of measurements with a latency."""
     workloads: int
     licences: tuple[str, ...]
     tvm_versions: tuple[str, ...]
     coverage: tuple[CoverageCell, ...]
     card: str | None = None
-    """Its text in Markdown; None without a card."""
+    """Its text in Markdown; None if there is no card."""
 
 
 MODEL, BASELINE, CEILING = "model", "baseline", "ceiling"
 KINDS = (MODEL, BASELINE, CEILING)
-"""A ceiling is what a model could reach at best."""
+"""A ceiling is the best that a model could reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Entry:
 
     name: str
     features: str
-    """Its feature spec, or what it ranks by."""
+    """Its feature spec, or its ranking criterion."""
     kind: str
     """One of KINDS."""
     seeds: int
@@ -83,15 +83,15 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """What is asked of models on one device."""
+    """A task for models on one device."""
 
     title: str
     device_id: str
     split: str
     asks: str
-    """In a few words."""
+    """A short description of the task."""
     workloads: int
-    """Those that the models are judged on."""
+    """Number of workloads that the models are evaluated on."""
     entries: tuple[Entry, ...]
 
 
@@ -101,22 +101,22 @@ class Leaderboard:
 
     tracks: tuple[Track, ...]
     origin: Mapping[str, str]
-    """What is known of the run, such as `results` (a file), `command`, `machine` and `date`."""
+    """Known facts about the run, such as `results` (a file), `command`, `machine` and `date`."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """What a hub holds."""
+    """The contents of a hub."""
 
     devices: tuple[Mapping[str, Any], ...]
-    """Rows of the device index; a stranger's rows may hold anything, but `device_id` is a text."""
+    """Rows of the device index; untrusted rows may contain anything, but `device_id` is a string."""
     models: tuple[SiteModel, ...]
     datasets: tuple[SiteDataset, ...]
     leaderboard: Leaderboard | None = None
 
 
 def as_number(value: object) -> float | None:
-    """The value, where it is a finite number; files of strangers hold other things in its place.
+    """The value if it is a finite number, else None; untrusted files may contain other things.
 
     Example:
         >>> as_number(3), as_number("3"), as_number(float("inf"))

@@ -1,4 +1,4 @@
-"""Provides site_page: what a hub holds, as one HTML file for any static host."""
+"""Provides site_page: renders the contents of a hub as one HTML file for any static host."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from costhub.versions import __version__
 
 TITLE = "costhub: cost models and measured programs"
 MARK = "<!-- costhub site -->"
-"""Stands in every page that this module writes, so that `costhub site` may replace an older one."""
+"""Marker in every page written by this module, so that `costhub site` may replace an older one."""
 MOST_MODELS = 40
-"""Models in the picture of the figures."""
+"""Maximum number of models in the picture of the figures."""
 _MARKERS = ("o", "s", "D")
 
 
@@ -34,7 +34,7 @@ def site_page(site: Site) -> str:
     """Renders the page; equal contents give equal text, and the hub's texts never become markup.
 
     Args:
-        site: What the hub holds. Pictures of models are linked by the addresses given there.
+        site: The contents of the hub. Pictures of models are linked by the addresses given there.
     """
     judged = [model for model in site.models if model.figures]
     cards = list(_cards(site))
@@ -76,7 +76,7 @@ def site_page(site: Site) -> str:
 
 
 def _cards(site: Site) -> Iterator[dict[str, Any]]:
-    """The cards of models and datasets, numbered as the tables link to them."""
+    """The cards of models and datasets, numbered to match the links in the tables."""
     items: list[SiteModel | SiteDataset] = [*site.models, *site.datasets]
     for number, item in enumerate(items):
         if item.card is None:
@@ -88,10 +88,10 @@ def _cards(site: Site) -> Iterator[dict[str, Any]]:
 
 
 def figures_svg(models: Sequence[SiteModel]) -> str:
-    """Means over the held-out workloads, one line per model; bars are one standard error to either side.
+    """Means over the held-out workloads, one line per model; bars show one standard error to either side.
 
     Args:
-        models: Models with figures, in the order to show them; no more than MOST_MODELS are drawn.
+        models: Models with figures, in the order to show them; at most MOST_MODELS are drawn.
     """
     shown = models[:MOST_MODELS]
     figure, axes = diagram(1.2 + 0.4 * len(shown), x="mean over held-out workloads; 1 is perfect", grid="x")
@@ -99,7 +99,7 @@ def figures_svg(models: Sequence[SiteModel]) -> str:
         having = [(row, model) for row, model in enumerate(shown) if metric in model.figures]
         axes.errorbar(
             [model.figures[metric] for _, model in having],
-            # Apart a little, so that bars do not cover each other.
+            # Slightly offset, so that bars do not cover each other.
             [row + (place - 1) * 0.14 for row, _ in having],
             xerr=[model.errors.get(metric, 0.0) for _, model in having],
             fmt=_MARKERS[place],
@@ -113,6 +113,6 @@ def figures_svg(models: Sequence[SiteModel]) -> str:
     axes.set_xlim(right=1.005)
     axes.spines[["left"]].set_visible(False)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
-    # Above the points: inside, it would cover some of them.
+    # Above the plot: inside, it would cover some of the points.
     figure.legend(loc="outside upper center", ncols=len(METRICS), frameon=False, labelcolor=INK, fontsize=8)
     return svg_text(figure, name="figures", label="top_1, top_5 and pairwise of every model")

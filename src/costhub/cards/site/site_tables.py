@@ -1,4 +1,4 @@
-"""Provides the tables of a hub's page, whose rows a search finds and whose columns sort."""
+"""Provides the tables of a hub's page, with searchable rows and sortable columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MOST_SHADE = 45
-"""Per cent of colour in the darkest cell; text on it keeps a contrast of more than 4.5 in either theme."""
+"""Percentage of colour in the darkest cell; text on it keeps a contrast above 4.5 in either theme."""
 
 
 @dataclass(frozen=True)
@@ -37,39 +37,39 @@ class SiteCell:
 
     text: str = "-"
     note: str = ""
-    """Smaller, below the text."""
+    """Smaller text below the main one."""
     link: str = ""
-    """Where the text leads."""
+    """Link target of the text."""
     command: str = ""
     """Shown in place of the text, with a button that copies it."""
     value: float | None = None
-    """What a number is sorted by."""
+    """Sort key of a number."""
     shade: float | None = None
     """0 to 1: how much colour is behind it."""
     part: float | None = None
     """0 to 1: how much of the cell a bar behind it fills."""
     is_best: bool = False
-    """The best of its column is bold."""
+    """Whether it is the best of its column, shown in bold."""
 
     @property
     def percent(self) -> int:
-        """The shade as the style sheet takes it."""
+        """The shade in the form used by the style sheet."""
         return round(MOST_SHADE * min(max(self.shade or 0.0, 0.0), 1.0))
 
 
 @dataclass(frozen=True)
 class SiteRow:
-    """A line of a table; its first cell says what it is about."""
+    """A line of a table; its first cell names its subject."""
 
     cells: tuple[SiteCell, ...]
     terms: str = ""
-    """What a search finds it by, besides what it shows."""
+    """Additional search terms, besides the displayed text."""
     is_muted: bool = False
-    """A baseline to compare with."""
+    """Whether it is a baseline for comparison."""
 
 
 def number_cell(value: float | None, spec: str = ",.0f", *, shade: float | None = None) -> SiteCell:
-    """A cell of a number; a dash if there is none.
+    """A cell with a number; a dash if there is none.
 
     Example:
         >>> number_cell(5184).text, number_cell(None).text
@@ -79,19 +79,19 @@ def number_cell(value: float | None, spec: str = ",.0f", *, shade: float | None 
 
 
 def filter_table(label: str, titles: Sequence[str], rows: Sequence[SiteRow], *, numeric: Collection[int]) -> Markup:
-    """A table to search, sort and scroll sideways, with the keyboard too.
+    """A table that can be searched, sorted and scrolled sideways, also with the keyboard.
 
     Args:
-        label: What it shows, for those who cannot see it.
-        titles: Of the columns.
-        rows: As many cells as titles each.
+        label: Description of the table, for those who cannot see it.
+        titles: Titles of the columns.
+        rows: Rows with as many cells as titles.
         numeric: The columns of numbers.
     """
     return render_part("filter_table", label, titles, rows, numeric)
 
 
 def models_table(site: Site) -> Markup:
-    """One row per model, and one for each device that has none: figures, size and how to fetch it."""
+    """One row per model, and one per device without a model: figures, size and how to fetch it."""
     known = {device["device_id"]: device for device in site.devices}
     rows = [_model_row(model, place, known) for place, model in enumerate(site.models)]
     have = {name for model in site.models for name in model.devices}
@@ -128,12 +128,12 @@ def _card_link(item: SiteModel | SiteDataset, place: int) -> str:
 
 
 def _text(device: Mapping[str, Any], key: str) -> str:
-    """A fact of a device as text; files of strangers may hold anything."""
+    """A fact of a device as text; untrusted files may contain anything."""
     return str(device.get(key) or "-")
 
 
 def family(device: Mapping[str, Any]) -> str:
-    """What kind of chip a device has, and what else it is called.
+    """What kind of chip a device has, and its other names.
 
     Example:
         >>> family({"vendor": "AMD", "microarchitecture": "zen5", "aliases": ["turin"]})
@@ -152,7 +152,7 @@ def _terms(device: Mapping[str, Any]) -> str:
 
 
 def devices_table(site: Site) -> Markup:
-    """One row per device: what it is, and what the probe measured of it."""
+    """One row per device: its description, and the results of the probe."""
     models = Counter(name for model in site.models for name in model.devices)
     measured: Counter[str] = Counter()
     for dataset in site.datasets:
@@ -176,8 +176,8 @@ def datasets_table(datasets: Sequence[SiteDataset], first_card: int) -> Markup:
     """One row per dataset.
 
     Args:
-        datasets: What there is.
-        first_card: Number of the first one's card.
+        datasets: The datasets.
+        first_card: Card number of the first dataset.
     """
     titles = ("dataset", "licence", "TVM", "devices", "measurements", "with a latency", "workloads")
     rows = []
@@ -197,7 +197,7 @@ def datasets_table(datasets: Sequence[SiteDataset], first_card: int) -> Markup:
 
 
 def coverage_table(datasets: Sequence[SiteDataset]) -> Markup:
-    """Devices by operator classes: workloads and measurements, with more colour where more was measured."""
+    """Devices by operator classes: workloads and measurements, with more colour for more measurements."""
     cells = [(dataset.name, cell) for dataset in datasets for cell in dataset.coverage]
     sizes: Counter[str] = Counter()
     for _, cell in cells:
@@ -223,7 +223,7 @@ def _covered(cell: CoverageCell | None, most: int) -> SiteCell:
 
 
 def operators_table(models: Sequence[SiteModel]) -> Markup:
-    """Models by operator classes: top_1, with more colour where it is better."""
+    """Models by operator classes: top_1, with more colour for better values."""
     judged = [model for model in models if model.operators]
     operators = sorted({operator for model in judged for operator in model.operators})
     values = [value for model in judged for value in model.operators.values()]
@@ -241,7 +241,7 @@ def operators_table(models: Sequence[SiteModel]) -> Markup:
 
 
 def leaderboard_tables(board: Leaderboard) -> list[Markup]:
-    """A table for each track, the highest top_1 first; the best of each column, the ceiling apart, is bold."""
+    """A table for each track, the highest top_1 first; the best of each column, except the ceiling, is bold."""
     return [_leaderboard_table(track) for track in board.tracks]
 
 
