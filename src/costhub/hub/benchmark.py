@@ -17,7 +17,7 @@ BENCHMARK_VERSION = 1
 """Incremented with every change that makes older files unreadable."""
 MAX_BYTES = 1 << 20
 MAX_ROWS = 500
-"""Limit for all tracks together."""
+"""Row limit for all tracks together."""
 _ORIGIN = ("results", "command", "machine", "date", "versions")
 
 

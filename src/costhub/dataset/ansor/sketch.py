@@ -10,9 +10,9 @@ from typing import Any
 from costhub.errors import WorkloadError
 
 VECTOR_LENGTHS = (1, 2, 3, 4)
-"""Of cooperative fetches of float32: TVM 0.27 loads 16 bytes at once, and its space has no longer vectors."""
+"""For cooperative fetches of float32: TVM 0.27 loads 16 bytes at once, and its space has no longer vectors."""
 UNROLL_STEPS = (0, 16, 64, 512, 1024)
-"""Tiling structure of Ansor's GPU sketches."""
+"""Unroll steps of Ansor's GPU sketches."""
 MOST_INNERMOST = 64
 _SPATIAL_LEVELS, _REDUCTION_LEVELS = 5, 3
 _VECTORIZE, _VTHREAD, _BLOCK, _THREAD = 2, 4, 5, 6

@@ -42,7 +42,7 @@ MODULE_ROWS = 64
 LIMITS = Limits(further_bytes=2 << 30)
 """Limit for the reading process; parsers of damaged files may request any amount."""
 _JOURNAL = Layout("measurements", 1)
-"""A journal holds rows uncompressed."""
+"""A journal stores complete rows."""
 _FLOAT32 = frozenset({"float32", "float64"})
 
 

@@ -26,7 +26,7 @@ FEATURES_FOLDER = "features"
 MOST_README_BYTES = 16 << 20
 MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_ROWS_IN_ALL = {"devices": 10_000, "workloads": 200_000, "measurements": 20_000_000}
-"""Limit for all files of a table together: 100 bytes are kept per measurement, and more per row of other tables."""
+"""Row limit for all files of a table together: 100 bytes are kept per measurement, and more per row of other tables."""
 MOST_GROUP_BYTES = 1 << 30
 """Limit for a decompressed row group, according to its footer."""
 READABLE = Rule(

@@ -69,7 +69,7 @@ class _DatabaseWorkload:
 
     number: int
     module_json: str
-    """The module at that place; programs are replayed on it, since TVM will load them together."""
+    """The module at that place; programs are replayed on it, since TVM will load them with this module."""
 
 
 def export_database(

@@ -25,7 +25,7 @@ WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
 BLANK = "the line is blank"
 MOST_FILE_BYTES = 64 << 30
-"""TenSet's records all stay below; an untrusted sparse file may claim any size."""
+"""All of TenSet's records take less; an untrusted sparse file may claim any size."""
 _SKIP_BYTES = 1 << 20
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
