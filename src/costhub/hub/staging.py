@@ -52,7 +52,7 @@ class Staged:
     folder: Path
     kind: Kind
     name: str
-    """Path of the folder it was copied from."""
+    """Name of the folder it was copied from."""
 
     def files(self) -> Mapping[str, Path]:
         """Path in the repository -> file."""

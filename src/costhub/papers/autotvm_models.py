@@ -41,11 +41,11 @@ class Ensemble(CostModel):
 
     Chen et al., *Learning to Optimize Tensor Programs* (AutoTVM), sections 3.3 and 6: five models, each
     trained on programs drawn with replacement, give the mean and the spread that acquisition functions need.
-    Their spread is that of the regression objective, whose scores are on the scale of what is predicted.
+    Their spread is that of the regression objective, whose scores are on the scale of the predicted quantity.
 
     Args:
         feature_spec: Name and version of the feature layout it reads.
-        options: What it is made of.
+        options: Its options.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
@@ -68,7 +68,7 @@ class Ensemble(CostModel):
         self.members = self._new_members(self.options)
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Learns from scratch; `valid`, of other workloads, tells each member when to stop.
+        """Learns from scratch; `valid`, from other workloads, tells each member when to stop.
 
         Raises:
             DataError: No workload has two programs of different latency.
@@ -95,20 +95,20 @@ class Ensemble(CostModel):
             (n,) means, which are the scores of `predict`, and (n,) sample standard deviations.
 
         Raises:
-            ModelError: As `predict`.
+            ModelError: As for `predict`.
         """
         scores = self._by_member(rows, counts)
         return scores.mean(axis=0), scores.std(axis=0, ddof=1)
 
     def update(self, programs: Programs, *, seed: int) -> None:
-        """Every member learns a little more from all of the programs.
+        """Trains every member a little more on all of the programs.
 
         Takes as long as its members together.
         """
         update_members(self, programs, seed=seed)
 
     def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """Those of the members, see `CostModel.sub_models`."""
+        """The sub-models of the members; see `CostModel.sub_models`."""
         self._check_input(programs.rows, programs.counts)
         return [part for member in self.members for part in member.sub_models(programs)]
 
@@ -155,14 +155,14 @@ class Ensemble(CostModel):
 
 
 def bootstrap(programs: Programs, rng: np.random.Generator) -> Programs:
-    """As many programs, drawn with replacement within each group (Efron, 1979).
+    """Draws as many programs with replacement within each group (Efron, 1979).
 
     A draw in which no two latencies differ would teach nothing and is drawn again, so `programs` must be
     informative.
 
     Args:
-        programs: What to draw from; every group keeps its size.
-        rng: The only source of chance.
+        programs: Programs to draw from; every group keeps its size.
+        rng: The only source of randomness.
     """
     order = np.argsort(programs.group, kind="stable")
     group = programs.group[order]
@@ -175,14 +175,14 @@ def bootstrap(programs: Programs, rng: np.random.Generator) -> Programs:
 
 
 def upper_confidence_bound(mean: Scores, std: Scores, kappa: float) -> Scores:
-    """The score that a candidate may well reach: mean + kappa std.
+    """An optimistic score that a candidate may reach: mean + kappa std.
 
     Srinivas et al., *Gaussian Process Optimization in the Bandit Setting* (2010); AutoTVM (section 3.3 and
     figure 7) compares it with the mean alone.
 
     Args:
         mean: (n,) scores, higher is faster.
-        std: (n,) their spread, as `Ensemble.predict_with_spread` gives it.
+        std: (n,) their spread, from `Ensemble.predict_with_spread`.
         kappa: How much a spread counts; 0 searches where the mean is best.
 
     Raises:
@@ -197,7 +197,7 @@ def upper_confidence_bound(mean: Scores, std: Scores, kappa: float) -> Scores:
 
 
 def expected_improvement(mean: Scores, std: Scores, best: float) -> Scores:
-    """By how much a candidate is expected to score above `best`, if its score is normal.
+    """The expected amount by which a candidate scores above `best`, if its score is normally distributed.
 
     Jones et al., *Efficient Global Optimization of Expensive Black-Box Functions* (1998), equation 15:
     E max(f - best, 0) = (mean - best) Phi(z) + std phi(z) with z = (mean - best) / std.
@@ -220,7 +220,7 @@ def expected_improvement(mean: Scores, std: Scores, best: float) -> Scores:
     _check(mean, std)
     gain = mean - best
     certain = std == 0.0
-    # Beyond 40 spreads both functions are 0 or 1 to the last digit.
+    # Beyond 40 standard deviations both functions are 0 or 1 to the last digit.
     with np.errstate(over="ignore"):
         z = np.clip(gain / np.where(certain, 1.0, std), -40.0, 40.0)
     density = np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi)

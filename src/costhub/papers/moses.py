@@ -60,13 +60,13 @@ class MosesLottery(Lottery):
         check_ranges({"threshold": (self.threshold, 0.0, 1.0), "domain": (self.domain, 0.0, 1e3)})
 
     def check_source(self, *, given: bool) -> None:
-        """Refuses an adversary that has nothing to compare with, and programs that nothing would compare with.
+        """Rejects an adversary without source programs, and source programs without an adversary.
 
         Args:
-            given: Whether there will be programs of the source.
+            given: Whether source programs will be given.
 
         Raises:
-            ModelError: It is one of the two.
+            ModelError: One of the two is the case.
         """
         if self.domain and not given:
             raise _needs_source()
@@ -82,7 +82,7 @@ class MosesLottery(Lottery):
         """See `TransferMethod`.
 
         Raises:
-            ModelError: The adversarial term is asked for without programs of the source.
+            ModelError: The adversarial term is requested without source programs.
         """
         if not self.domain:
             return super().adapt(source, target, seed=seed)
@@ -100,10 +100,10 @@ class MosesLottery(Lottery):
         return adapt_sub_models(source, target, seed=seed, network=tune)
 
     def tune(self, part: NeuralModel[Any], own: Programs, seed: int) -> None:
-        """Changes one network, without programs of the source.
+        """Adapts one network without source programs.
 
         Raises:
-            ModelError: The adversarial term is asked for.
+            ModelError: The adversarial term is requested.
         """
         if self.domain:
             raise _needs_source()
@@ -116,7 +116,7 @@ class MosesLottery(Lottery):
         return kind(self.mask, self.decay, beside or StepRule(), masks_of=masks)
 
     def mask(self, flow: Tensor) -> Tensor:
-        """See `Lottery`; all parameters are transferable where every flow is 0."""
+        """See `Lottery`; all parameters are transferable if every flow is 0."""
         if not self.threshold:
             return super().mask(flow)
         size = flow.abs()
@@ -124,10 +124,10 @@ class MosesLottery(Lottery):
 
 
 class _MaskedInSteps(Masked):
-    """Draws the mask in every step, by the gradient of the step."""
+    """Draws the mask in every step, from the gradient of the step."""
 
     def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
-        """The gradients of the steps will do."""
+        """Does nothing: the gradients of the steps suffice."""
 
     def before_step(self, network: nn.Module) -> None:
         """Draws the mask, and remembers the weights."""
@@ -161,7 +161,7 @@ class DomainAdversary(StepRule):
     gradient (Ganin and Lempitsky, 2015), so one step trains both against each other.
 
     Args:
-        source: Programs of the source, scaled as the network reads them.
+        source: Programs of the source, scaled for the network.
         weight: Beta, the factor of the discriminator's loss, which is added to the objective.
         seed: Draws the discriminator's weights and the source programs.
     """
@@ -173,7 +173,7 @@ class DomainAdversary(StepRule):
     _parts: Any = None
 
     def begin(self, network: nn.Module) -> None:
-        """Makes the discriminator, and records what the last layer reads."""
+        """Makes the discriminator, and records the inputs of the last layer."""
         last: nn.Linear = network.get_submodule("score")  # type: ignore[assignment]
         with torch.device("meta"):
             discriminator = nn.Sequential(
@@ -199,7 +199,7 @@ class DomainAdversary(StepRule):
         return own + self.weight * functional.binary_cross_entropy_with_logits(logits, is_target)
 
     def after_step(self, network: nn.Module, rate: float) -> None:
-        """The discriminator takes its own step."""
+        """Lets the discriminator take its own step."""
         self._parts[2].step()
 
     def end(self, network: nn.Module) -> None:
@@ -233,10 +233,10 @@ class CoefficientOfVariation(TaskRule):
     """The adaptive controller of Moses (Zhao et al., 2022, section 3.5) for the task of a search.
 
     A task's trials are split into a measured and a predicted part. The measured part goes out in batches;
-    after each the coefficient of variation sigma / mu of the model's outcome over the last ones is taken, and
-    measuring ends early where it falls below a threshold. Moses gives no numbers. Here, the outcome is the
+    after each one, the coefficient of variation sigma / mu of the model's outcome over the last ones is computed, and
+    measuring ends early if it falls below a threshold. Moses gives no numbers. Here, the outcome is the
     predicted throughput: the scores of a model have a scale of their own, which `score_line` translates into log
-    throughput, so that every model is judged alike. scripts/bench/transfer/controller.py chose the defaults.
+    throughput, so that all models are judged alike. scripts/bench/transfer/controller.py chose the defaults.
 
     Example:
         >>> scores = [np.array([-1.0, -2.0, -3.0]), np.array([-0.50, -0.51, -0.52])]
@@ -282,9 +282,9 @@ class CoefficientOfVariation(TaskRule):
 
 @dataclass(frozen=True)
 class SteadyAccuracy:
-    """The adaptive controller of Moses (section 3.5) for an adaptation: it ends where the outcome no longer varies.
+    """The adaptive controller of Moses (section 3.5) for an adaptation: it ends once the outcome no longer varies.
 
-    The outcome is the share of pairs that the adapted model ranks right in a batch that it has not seen, which has the
+    The outcome is the share of pairs that the adapted model ranks correctly in an unseen batch, which has the
     same scale for every model; the coefficient of variation sigma / mu is taken over the last batches.
     scripts/bench/transfer/stopping.py chose the defaults.
 
@@ -315,10 +315,10 @@ class SteadyAccuracy:
 
 
 def coefficient_of_variation(batches: Sequence[TrialBatch]) -> float | None:
-    """Standard deviation / mean of the throughput that the model predicted for the programs of some batches.
+    """Standard deviation / mean of the throughput predicted by the model for the programs of some batches.
 
     Returns:
-        None where measurements do not show what the scores mean: fewer than three programs ran, or the scores did
+        None if the measurements do not show what the scores mean: fewer than three programs ran, or the scores did
         not rise with the throughput.
 
     Example:

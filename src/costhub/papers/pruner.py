@@ -25,9 +25,9 @@ from costhub.transfer.methods.method import adapt_sub_models
 
 @dataclass(frozen=True)
 class Momentum:
-    """Networks are fine-tuned, and after every step a slow copy moves a little towards them.
+    """Fine-tunes networks, and moves a slow copy a little towards them after every step.
 
-    The slow copy, which begins as the source, is the result: Pruner's momentum (MoA-Pruner)
+    The slow copy, which starts as the source, is the result: Pruner's momentum (MoA-Pruner)
     keeps 0.99 of it in each step. Trees continue from the source's trees.
     """
 
@@ -46,28 +46,28 @@ class Momentum:
         return adapt_sub_models(source, target, seed=seed, network=self.tune)
 
     def tune(self, part: NeuralModel[Any], own: Programs, seed: int) -> None:
-        """Changes one network; the programs are as it reads them."""
+        """Adapts one network; the programs are in the form it reads."""
         part.fine_tune(own, epochs=self.epochs, learning_rate=self.learning_rate, seed=seed, rule=SlowCopy(self.keep))
 
 
 @dataclass
 class SlowCopy(StepRule):
-    """Keeps a slow copy of the weights, and puts it in their place at the end."""
+    """Keeps a slow copy of the weights, which replaces them at the end."""
 
     keep: float
     _slow: dict[str, Tensor] = field(default_factory=dict)
 
     def begin(self, network: nn.Module) -> None:
-        """The slow copy begins as the network."""
+        """Starts the slow copy as a copy of the network."""
         self._slow = {name: weight.detach().clone() for name, weight in network.named_parameters()}
 
     def after_step(self, network: nn.Module, rate: float) -> None:
-        """The slow copy follows."""
+        """Moves the slow copy towards the network."""
         for name, weight in network.named_parameters():
             self._slow[name].lerp_(weight.detach(), 1.0 - self.keep)
 
     def end(self, network: nn.Module) -> None:
-        """The slow copy is the result."""
+        """Makes the slow copy the result."""
         with torch.no_grad():
             for name, weight in network.named_parameters():
                 weight.copy_(self._slow[name])
@@ -85,11 +85,11 @@ class _ScoreLine:
     slope: float
     intercept: float
     models: tuple[CostModel, CostModel]
-    """The draft and the full model that it was fitted to; it does not hold for others."""
+    """The draft and the full model it was fitted to; not valid for others."""
 
     @classmethod
     def fit(cls, guess: Scores, raw: Scores, weight: Scores, models: tuple[CostModel, CostModel]) -> _ScoreLine:
-        """Weighted least squares over the candidates that both have scored; never a falling line."""
+        """Weighted least squares over the candidates scored by both; the line never falls."""
         known = np.isfinite(guess) & np.isfinite(raw)
         guess, raw, weight = guess[known], raw[known], weight[known]
         if not len(raw):
@@ -105,20 +105,20 @@ class _ScoreLine:
 
 
 class DraftModel:
-    """Scores candidates by two models: all by a cheap one, the best of them by the full one as well.
+    """Scores candidates with two models: all with a cheap one, and the best of them with the full one as well.
 
-    Lowering a candidate takes longer than everything else that a prediction needs; a model that reads the
-    trace alone (`trace_decisions@1`) does without it. The draft of the paper is a formula; here it is a model like
+    Lowering a candidate takes longer than the rest of a prediction; a model that reads only the
+    trace (`trace_decisions@1`) does not need it. In the paper the draft is a formula; here it is a model like
     any other.
 
-    All scores of a task can be compared, whichever model and whichever call they come from (see
+    All scores of a task are comparable, regardless of the model and call they come from (see
     docs/adr/0002): a candidate that the full model has not seen gets the score that the full model is
-    expected to give it, by a line fitted on the first batch after either model has changed. To fit the line,
+    expected to give it, using a line fitted on the first batch after either model has changed. To fit the line,
     the full model also scores some of the other candidates, evenly spaced over the draft's ranks.
 
     Args:
         full: The model whose scores the search asks for.
-        draft: The cheap model; both learn from what is measured.
+        draft: The cheap model; both learn from the measurements.
         share: Share of a batch's candidates that the full model scores, in (0, 1].
     """
 
@@ -134,14 +134,14 @@ class DraftModel:
         """See `DraftScorer`.
 
         Raises:
-            ScoreError: Even a pretrained model gives NaN or infinity.
+            ScoreError: Even a pretrained model returns NaN or infinity.
         """
         guess = self.draft.raw(task_id, drafts)
         line = self._line(task_id)
         chosen, weight = self._choose(guess, spread=line is None)
         raw = np.full(len(guess), np.nan)
         raw[chosen] = self.full.raw(task_id, features_of(chosen))
-        line = self._line(task_id)  # a model that gave NaN has changed meanwhile
+        line = self._line(task_id)  # a model that returned NaN has been replaced meanwhile
         if line is None:
             line = self._lines[task_id] = _ScoreLine.fit(guess[chosen], raw[chosen], weight, self._models(task_id))
         unseen = np.ones(len(guess), dtype=bool)

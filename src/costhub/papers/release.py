@@ -30,7 +30,7 @@ DIRECTIONS = 3
 
 @dataclass(frozen=True)
 class PpoOptions:
-    """Table 2 of the paper, which has neither the width of the networks nor the size of a minibatch."""
+    """Table 2 of the paper, which gives neither the width of the networks nor the minibatch size."""
 
     learning_rate: float = 1e-3
     discount: float = 0.9
@@ -45,7 +45,7 @@ class PpoOptions:
 
 @dataclass(frozen=True)
 class AgentStep:
-    """What the agent did at one step of an episode, in parallel environments."""
+    """The agent's actions at one step of an episode, in parallel environments."""
 
     states: FloatArray
     """(n, state)."""
@@ -63,15 +63,15 @@ class AgentStep:
 
 
 class PpoAgent:
-    """An actor and a critic on one first layer (ReLeASE, section 4.1), after Schulman et al., 2017.
+    """An actor and a critic that share the first layer (ReLeASE, section 4.1), after Schulman et al., 2017.
 
-    Written here and not taken from stable-baselines3 or torchrl: see docs/adr/0011-strategies.md.
+    Implemented here rather than taken from stable-baselines3 or torchrl: see docs/adr/0011-strategies.md.
 
     Args:
-        state_size: Values of a state.
-        knobs: How many are turned at once.
-        seed: The only source of chance.
-        options: Numbers of the algorithm.
+        state_size: Number of values of a state.
+        knobs: Number of knobs turned at once.
+        seed: The only source of randomness.
+        options: Parameters of the algorithm.
     """
 
     def __init__(self, state_size: int, knobs: int, *, seed: int, options: PpoOptions | None = None) -> None:
@@ -96,7 +96,7 @@ class PpoAgent:
 
     @torch.no_grad()
     def expected(self, states: FloatArray) -> FloatArray:
-        """(n,) the return expected of states."""
+        """(n,) the expected return of states."""
         values: FloatArray = self._network(torch.as_tensor(states))[1].numpy()
         return values
 
@@ -105,8 +105,8 @@ class PpoAgent:
 
         Args:
             turns: One for each step.
-            rewards: (steps, n) of what was done.
-            last: (n, state) where the episode ended.
+            rewards: (steps, n) rewards of the actions.
+            last: (n, state) final states of the episode.
         """
         options = self.options
         values = np.stack([*(turn.values for turn in turns), self.expected(last)])
@@ -161,11 +161,11 @@ def _output_head(hidden: int, outputs: int) -> nn.Module:
 
 
 def advantages(rewards: FloatArray, values: FloatArray, *, discount: float, gae: float) -> FloatArray:
-    """Generalised advantage estimates (Schulman et al., 2016), of episodes that are cut and not over.
+    """Generalised advantage estimates (Schulman et al., 2016), for episodes that are truncated, not finished.
 
     Args:
         rewards: (steps, n).
-        values: (steps + 1, n) what was expected before each step and after the last.
+        values: (steps + 1, n) expected values before each step and after the last.
         discount: Gamma.
         gae: Lambda.
 
@@ -198,8 +198,8 @@ class Ppo(Explorer):
     the reward is the model's score of the resulting program, and after each episode the agent learns by PPO.
     The programs of all episodes are candidates; together with the selection `clustered`, this is ReLeASE.
 
-    Chosen here: programs of different sketches have different knobs, so each sketch has its own agent;
-    several programs are changed side by side; an episode begins with the best programs of earlier episodes
+    Choices made here: programs of different sketches have different knobs, so each sketch has its own agent;
+    several programs are changed in parallel; an episode begins with the best programs of earlier episodes
     and as many random ones; if TVM finds the new knobs impossible, the program is not changed and the reward
     is the lowest score before and after that step. A batch scores at most as many programs as TVM's search.
     """
@@ -266,7 +266,7 @@ class PpoExploration:
         self._last = self.space.best(self.options.programs // 2)
 
     def _starts(self) -> list[ScheduledProgram]:
-        """The best programs of the last episodes, or of an earlier search, and random ones; all scored."""
+        """The best programs of the last episodes or of an earlier search, plus random ones; all scored."""
         if not self._last:
             self._last = self.space.fastest(self.options.programs // 2)
         programs = [*self._last, *self.space.random(self.options.programs - len(self._last))]
@@ -284,7 +284,7 @@ class PpoExploration:
             if sketch not in self._agents:
                 sketch_knobs = SketchKnobs.of(own[0].trace)
                 seed = int(self.space.rng.integers(2**31))
-                # A sketch without knobs has one program for each that is drawn; there is nothing to learn.
+                # A sketch without knobs only yields the programs drawn; there is nothing to learn.
                 self._agents[sketch] = (
                     sketch_knobs,
                     PpoAgent(max(1, sketch_knobs.state_size), max(1, len(sketch_knobs.knobs)), seed=seed),
@@ -332,17 +332,17 @@ _KMEANS_STARTS = 8
 
 @dataclass(frozen=True)
 class Clustered:
-    """Adaptive sampling: k-means over the candidates, as many clusters as their loss is worth.
+    """Adaptive sampling: k-means over the candidates, with as many clusters as the loss justifies.
 
     Section 4.2: k grows from 8 until the loss, the squared distance of candidates from their centroids, falls
-    by too little (the knee), and the centroids are measured. So it may choose fewer than it is asked for, and
+    by too little (the knee), and the centroids are measured. So it may choose fewer than requested, but
     never more. A centroid that has been measured already is replaced by the mode: for each knob, the decision
     that most candidates have.
 
     Not every point is a program, so here a centroid is replaced by the nearest candidate of its cluster, and
     the mode by the nearest candidate that is new and not chosen yet; the knobs of the mode are those of the
-    most frequent sketch. The paper's candidates were found by an agent that is rewarded by the model; of
-    candidates from elsewhere, those with the best scores take their place. Programs are measured in the order
+    most frequent sketch. The paper's candidates were found by an agent rewarded by the model; among
+    candidates from elsewhere, those with the best scores are used instead. Programs are measured in the order
     of their scores.
 
     Example:
@@ -379,7 +379,7 @@ class Clustered:
 
 
 def most_frequent_knobs(programs: list[Knobs]) -> Knobs:
-    """For each knob of the most frequent sketch the decision that most programs have, the first of equals.
+    """For each knob of the most frequent sketch, the most common decision; ties go to the first.
 
     Example:
         >>> most_frequent_knobs([Knobs("s", ((1, 4),)), Knobs("t", ((1, 2), (3, 0))), Knobs("t", ((1, 2), (3, 1)))])
@@ -395,7 +395,7 @@ def most_frequent_knobs(programs: list[Knobs]) -> Knobs:
 
 
 def _central_points(points: Scores, count: int, *, knee: float, seed: int) -> IntArray:
-    """The point nearest to the centroid of each cluster, with as many clusters as are worth it."""
+    """The point nearest to the centroid of each cluster, with as many clusters as pay off."""
     from scipy.cluster.vq import kmeans, vq
 
     most = min(count, MAX_CLUSTERS, len(points))

@@ -1,4 +1,4 @@
-"""Provides mix_sources: the best source if it stands out, otherwise a blend of those that may be the best."""
+"""Provides mix_sources: picks the best source if it stands out, otherwise a blend of the candidates for the best."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _UNSCALED = ScoreScale(np.zeros(1), np.ones(1), np.ones(1))
 
 @dataclass(frozen=True)
 class Mixture:
-    """What to begin with."""
+    """The model to start from."""
 
     model: CostModel
-    """A blend of the sources, or the only one itself."""
+    """A blend of the sources, or the single source itself."""
     names: tuple[str, ...]
-    """Of the sources, the best first."""
+    """Names of the sources, the best first."""
 
 
 def mix_sources(ranked: Sequence[RankedSource], models: Mapping[str, CostModel]) -> Mixture:
-    """The best source alone, or an ordinary blend of it and the sources that it does not clearly beat.
+    """Returns the best source alone, or an ordinary blend of it and the sources that it does not clearly beat.
 
     Sources may read different feature specs; the mixture then reads the parts of all. A source that cannot be
     a member of a blend (an ensemble, a conditioned model) is left out, but is used alone if it is the best
     one; the same holds for a source that would give the blend more members than it can have.
-    docs/transfer.md says what a mixture gains.
+    See docs/transfer.md for the gains from a mixture.
 
     Args:
-        ranked: What `rank_sources` gave, the best first.
+        ranked: The result of `rank_sources`, the best first.
         models: Name -> the fitted model; those mixed are not copied.
 
     Example:
@@ -74,11 +74,11 @@ def indistinguishable(ranked: Sequence[RankedSource]) -> list[RankedSource]:
     """The best source alone if it stands out, otherwise all sources within one standard error of it.
 
     The lead of a source over another is the mean over workloads of the difference between their shares of
-    pairs ranked right. The best source stands out if its lead over the next one exceeds one standard error of
-    that lead. A single workload gives no standard error, so no source stands out then.
+    correctly ranked pairs. The best source stands out if its lead over the next one exceeds one standard error of
+    that lead. A single workload gives no standard error, so then no source stands out.
 
     Args:
-        ranked: The best first.
+        ranked: The sources, the best first.
     """
     best, *others = ranked
     if others and _leads_clearly(best, others[0]):
@@ -90,8 +90,8 @@ def mixture_scale(sources: Sequence[RankedSource]) -> ScoreScale:
     """The scale of each source's scores, and its weight in a mixture.
 
     The weight is proportional to the square of 2 p - 1, which is Kendall's tau of a source that ranks the
-    share p of pairs right. A source that ranks no better than chance gets no weight; if none does better, all
-    get the same.
+    share p of pairs correctly. A source that ranks no better than chance gets no weight; if none does better, all
+    get equal weight.
     """
     tau = np.array([max(2.0 * source.pairwise - 1.0, 0.0) for source in sources])
     weight = tau**2 if tau.any() else np.ones(len(sources))
@@ -103,12 +103,12 @@ def mixture_scale(sources: Sequence[RankedSource]) -> ScoreScale:
 
 
 def blend_of(models: Sequence[CostModel], standard: ScoreScale) -> Blend:
-    """Fitted models as one, which can be saved, updated and adapted like any blend; they are not copied.
+    """Combines fitted models into one that can be saved, updated and adapted like any blend; they are not copied.
 
     Models of different feature specs are joined: the blend reads all their parts.
 
     Args:
-        models: Fitted models, for which `blended_from` gives no more members together than a blend can have.
+        models: Fitted models, for which `blended_from` gives no more members in total than a blend can have.
         standard: Scale and weight of the scores of each.
 
     Raises:
@@ -139,14 +139,14 @@ def blend_of(models: Sequence[CostModel], standard: ScoreScale) -> Blend:
 
 
 def blended_from(model: CostModel) -> list[CostModel]:
-    """The members that a model is in a blend: itself, those of a blend, none where it cannot be one."""
+    """The members that a model contributes to a blend: itself, the members of a blend, or none if it cannot be one."""
     if isinstance(model, Blend):
         return list(model.members)
     return [] if model.arch in COMPOUND else [model]
 
 
 def _of_members(models: Sequence[CostModel], standard: ScoreScale) -> ScoreScale:
-    """The scales of the members, so that those of a blend among the models count as it did.
+    """The scales of the members, so that the members of a nested blend keep their weight in it.
 
     With the inner scores sum_i w_i (x_i - mu_i) / s_i, where sum_i w_i = 1, the outer score
     W / S (inner - M) is sum_i W w_i (x_i - mu_i - s_i M) / (s_i S).
@@ -161,7 +161,7 @@ def _of_members(models: Sequence[CostModel], standard: ScoreScale) -> ScoreScale
 
 
 def _columns(members: Sequence[CostModel], spec: str) -> int:
-    """The width of the rows that members of one or several specs read together."""
+    """The width of the rows that members with one or several specs read together."""
     widths = {member.config()["columns"] for member in members}
     if len(part_names(spec)) == 1:
         if len(widths) > 1:

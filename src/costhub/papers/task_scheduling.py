@@ -1,7 +1,7 @@
-"""Ways to spend a budget of trials that no default uses: the task schedulers of TVM, and stop rules.
+"""Non-default ways to spend a budget of trials: the task schedulers of TVM, and stop rules.
 
 `GradientBased` is after *Ansor* (Zheng et al., OSDI 2020, section 6); scripts/bench/transfer/controller.py compares
-all.
+them all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class GradientBased:
 
     weight * (alpha * (best of w batches ago - best) / w + (1 - alpha) * best / n) for n batches; the first term is 0
     before there are more than w. It is the gradient of Ansor's objective without the term on similar tasks. A task
-    without a program that ran comes last, as in TVM.
+    without a successful program comes last, as in TVM.
 
     Example:
         >>> import numpy as np
@@ -37,7 +37,7 @@ class GradientBased:
         if not math.isfinite(best[-1]):
             return -math.inf
         count, back = len(best), len(best) - 1 - self.window
-        # TVM holds 1e10 seconds for what failed, which would make a first success the largest gain of all.
+        # TVM stores 1e10 seconds for failures, which would make a first success the largest gain of all.
         fell = best[back] - best[-1] if back >= 0 and math.isfinite(best[back]) else 0.0
         return float(task.weight * (self.alpha * fell / self.window + (1.0 - self.alpha) * best[-1] / count))
 
@@ -54,9 +54,9 @@ def fewest_batches_first(task: ScheduledTask) -> float:
 
 @dataclass(frozen=True)
 class Plateau(TaskRule):
-    """Stops where the best latency has not improved for some batches; the model has no say.
+    """Stops when the best latency has not improved for some batches, without consulting the model.
 
-    The defaults are chosen as in `CoefficientOfVariation`.
+    The defaults were chosen as for `CoefficientOfVariation`.
 
     Example:
         >>> import numpy as np
@@ -76,7 +76,7 @@ class Plateau(TaskRule):
             raise ValueError(f"batches must be at least 1, got {self.batches}.")
 
     def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
-        """See `StopRule`; a task without a program that runs has a plateau, too."""
+        """See `StopRule`; a task without a successful program also has a plateau."""
         if len(batches) <= self.batches:
             return True
         best = best_after(batches)
@@ -88,9 +88,9 @@ class ExpectedGainStop(TaskRule):
     """Asks `GainEstimate` after each batch.
 
     The defaults are those that lost less than 1 % on one half of the workloads of
-    scripts/bench/transfer/controller.py, with batches of a sixteenth of the trials that a task gets by itself. On the
+    scripts/bench/transfer/controller.py, with batches of a sixteenth of a task's own trials. On the
     other half they save as much as a fixed number of trials with the same loss would: the number of trials
-    spent is the best sign of what is left to gain.
+    spent is the best indicator of the remaining gain.
 
     Example:
         >>> import numpy as np

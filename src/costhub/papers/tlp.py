@@ -16,9 +16,9 @@ from costhub.models.networks.weights import draw_weights
 from costhub.models.options import check_ranges
 
 _LENGTH_STEP = 16
-"""Programs are padded to a multiple of this, together with those of about their length."""
+"""Programs are padded to a multiple of this, together with programs of similar length."""
 _LONGEST_WAVE = 2_000.0
-"""Rows; the waves that tell positions apart are from 2 pi to 2 pi times this long."""
+"""In rows; the wavelengths that encode positions range from 2 pi to 2 pi times this."""
 
 
 class TokenAttentionNetwork(nn.Module):
@@ -29,16 +29,16 @@ class TokenAttentionNetwork(nn.Module):
     attention layers, tokens are summed per program and decoded to a score by the residual decoder of
     `SegmentSumNetwork`.
 
-    Only the products of queries and keys are padded, so a long program costs the others of a batch nothing.
+    Only the products of queries and keys are padded, so a long program costs the others in a batch nothing.
 
     Args:
         columns: Scaled columns of a row.
-        categories: For each category column its smallest and its largest number; what lies beyond counts as
+        categories: For each category column, its smallest and largest number; values beyond count as
             the nearest of the two.
         hidden: Width of a token, a multiple of twice `heads`.
         heads: Parts into which a token is split for attention.
         layers: Attention layers.
-        generator: Draws the initial weights; None leaves them unset, for weights that are read from a file.
+        generator: Draws the initial weights; None leaves them unset, for weights read from a file.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class TokenAttentionNetwork(nn.Module):
         """Scores programs.
 
         Args:
-            rows: (r, columns + categories) rows, programs in order: the scaled columns, then the categories
-                as they are.
+            rows: (r, columns + categories) rows, in the order of the programs: the scaled columns, then the categories
+                unchanged.
             counts: (n,) number of rows of each program.
 
         Returns:
@@ -98,7 +98,7 @@ class TokenAttentionNetwork(nn.Module):
 
 
 class AttentionLayer(nn.Module):
-    """Attention, then a layer for each token by itself; both add to their input, which is normalised first.
+    """Attention, then a per-token layer; both add to their input, which is normalised first.
 
     Args:
         hidden: Width of a token, a multiple of `heads`.
@@ -116,7 +116,7 @@ class AttentionLayer(nn.Module):
         self.narrow = nn.Linear(2 * hidden, hidden)
 
     def forward(self, tokens: Tensor, blocks: Sequence[PaddedBlock]) -> Tensor:
-        """(r, hidden) tokens after they have attended to the others of their program."""
+        """(r, hidden) tokens after attending to the others in their program."""
         tokens = tokens + self.joined(self._attend(self.project(self.norm_1(tokens)), blocks))
         wide = functional.relu(self.widen(self.norm_2(tokens)))
         changed: Tensor = tokens + self.narrow(wide)
@@ -138,7 +138,7 @@ class AttentionLayer(nn.Module):
 
 @dataclass(frozen=True)
 class PaddedBlock:
-    """Programs of about one length, as a rectangle."""
+    """Programs of similar length, as a rectangle."""
 
     rows: Tensor
     """(programs, length) the row of each token, and after the last token that of the first."""
@@ -147,7 +147,7 @@ class PaddedBlock:
 
 
 def padded_blocks(counts: Tensor) -> list[PaddedBlock]:
-    """Sorts programs into rectangles by length; those without rows are in none.
+    """Sorts programs into rectangles by length; programs without rows are left out.
 
     Example:
         >>> block, = padded_blocks(torch.tensor([2, 0, 1]))
@@ -176,7 +176,7 @@ _CATEGORIES = {
     "kind": (0, len(KINDS)),
     "text0": (0, TEXT_NUMBERS),
     "text1": (0, TEXT_NUMBERS),
-    # Which of some choices: -2 and -1 are places outside all loops, and a schedule seldom has 30 loops.
+    # Index of a choice: -2 and -1 are places outside all loops, and a schedule seldom has 30 loops.
     "choice": (-2, 29),
 }
 """Columns of trace_tokens@1 that are not quantities, with the smallest and the largest number."""
@@ -210,12 +210,12 @@ class TokenAttention(NeuralModel[TokenAttentionOptions]):
     be scored. What matters most is in the trace: the factors of a tile and, where an instruction uses a
     number that was sampled, that number.
 
-    A trace does not say what it is applied to. Of the shape of the workload it shows the lengths of loops, as
+    A trace does not say what it is applied to. Of the workload's shape it shows the lengths of loops, as
     products of factors, and of the computation only the structure of the schedule; element types, strides,
     padding and operations per element it does not show. So two workloads may share a trace that is fast for
     one and slow for the other, and get one score. Within a workload, where scores are compared, all of these
     are constants: the ranking is that of an average workload with these loops, until the model is updated
-    with measurements of the one at hand.
+    with measurements of the given workload.
 
     On other feature specs, rows are tokens whose columns are all quantities.
 
@@ -236,7 +236,7 @@ class TokenAttention(NeuralModel[TokenAttentionOptions]):
         return tuple(map(COLUMN_NAMES.index, _CATEGORIES)) if self.feature_spec == TRACE_TOKENS else ()
 
     def build(self, inputs: Sequence[int], generator: torch.Generator | None) -> TokenAttentionNetwork:
-        """A network with the present options."""
+        """Builds a network with the current options."""
         options = self.options
         return TokenAttentionNetwork(
             inputs[0],

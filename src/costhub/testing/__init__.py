@@ -1,4 +1,4 @@
-"""The conformance suite: what costhub asks of every cost model, for models of your own too."""
+"""The conformance suite: costhub's requirements for every cost model, also for your own models."""
 
 from costhub.testing.made_programs import made_programs, made_replay
 from costhub.testing.properties import Subject, check_cost_model, properties

@@ -1,4 +1,4 @@
-"""Provides made_programs and made_replay, which nobody measured, and variants of programs to try properties on."""
+"""Provides made_programs and made_replay, synthetic data, and variants of programs for testing properties."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from costhub.search.replay.workloads import ReplayWorkload
 
 COLUMNS = 6
-"""Width of the rows of a spec that is not costhub's, unless another is given."""
+"""Row width for a spec that is not costhub's, unless another is given."""
 
 STRUCTURE = {
     LOOP_CONTEXT: ("parent", "depth"),
     TRACE_TOKENS: ("kind", "text0", "text1", "choice"),
 }
-"""Feature spec -> the columns in which not every number means something."""
+"""Feature spec -> the columns in which not every number is meaningful."""
 
 
 def made_programs(
@@ -33,15 +33,15 @@ def made_programs(
 ) -> Programs:
     """Programs of 0 to 4 rows whose log latency is a sum over their rows, shifted per workload.
 
-    Rows of costhub's own specs are valid ones: parents stand before their children, kinds are of the
-    vocabulary, and rows of a composite spec say which part they are of.
+    Rows of costhub's own specs are valid ones: parents come before their children, kinds are from the
+    vocabulary, and rows of a composite spec say which part they belong to.
 
     Args:
         feature_spec: Name of the feature spec; any name for a simple one that is not costhub's.
-        columns: Width of a row where costhub does not know the spec; `COLUMNS` by default.
-        workloads: How many workloads.
+        columns: Width of a row if costhub does not know the spec; `COLUMNS` by default.
+        workloads: Number of workloads.
         each: Programs per workload.
-        seed: The only source of chance.
+        seed: The only source of randomness.
 
     Raises:
         UnknownNameError: A part of a composite spec is not known.
@@ -70,11 +70,11 @@ def made_programs(
 
 
 def made_replay(*, side: int = 8, seed: int = 0) -> ReplayWorkload:
-    """A workload to replay searches on: programs with two tile sizes, fastest where both are largest but one.
+    """A workload for replaying searches: programs with two tile sizes, fastest at the second largest of each.
 
     Args:
         side: Sizes of each tile; there are as many programs as pairs of them.
-        seed: Of the noise of the latencies, a few per cent.
+        seed: Seed of the noise in the latencies, a few per cent.
 
     Example:
         >>> made_replay(side=4).task.n
@@ -94,7 +94,7 @@ def made_replay(*, side: int = 8, seed: int = 0) -> ReplayWorkload:
 
 
 def free_columns(feature_spec: str, width: int) -> IntArray:
-    """The places of the columns, of a simple spec of that width, in which every number means something."""
+    """The indices of the columns of a simple spec in which every number is meaningful."""
     if feature_spec not in STRUCTURE:
         return np.arange(width)
     names = find_spec(feature_spec).columns
@@ -134,7 +134,7 @@ def _trees(counts: IntArray, rng: np.random.Generator) -> FloatArray:
 
 
 def _cost(rows: FloatArray, counts: IntArray) -> npt.NDArray[np.float64]:
-    """(n,) what the last columns say of a program; they are free ones in all specs."""
+    """(n,) the cost of each program from its last columns, which are free in all specs."""
     x, y = rows[:, -1], rows[:, max(-2, -rows.shape[1])]
     own = np.tanh(x) + 0.5 * np.maximum(y, 0.0)
     program = np.repeat(np.arange(len(counts)), counts)
@@ -154,14 +154,14 @@ def first_rows(programs: Programs) -> Programs:
 
 
 def without_rows(programs: Programs, *, every: int) -> Programs:
-    """The programs with no rows left of every `every`-th."""
+    """The programs, with the rows of every `every`-th removed."""
     kept = np.arange(programs.n) % every != 0
     counts = np.where(kept, programs.counts, 0)
     return _replaced(programs, programs.rows[np.repeat(kept, programs.counts)], counts)
 
 
 def filled(programs: Programs, value: float, *, feature_spec: str) -> Programs:
-    """The programs with one value in all columns in which every number means something."""
+    """The programs with one value in all columns in which every number is meaningful."""
     names = part_names(feature_spec)
     widths = part_widths(feature_spec, programs.rows.shape[1])
     if len(names) == 1:
@@ -177,16 +177,16 @@ def reversed_order(programs: Programs) -> Programs:
 
 
 def rescaled(programs: Programs) -> Programs:
-    """The same programs with all latencies of a workload times a constant, another one for each workload.
+    """The same programs with the latencies of each workload multiplied by its own constant.
 
-    The constants are powers of two, by which a ratio of latencies does not change in its last digit.
+    The constants are powers of two, so ratios of latencies stay exactly the same.
     """
     factors = 2.0 ** (np.arange(len(programs.workload_ids)) % 5 - 2)
     return replace(programs, latency_s=programs.latency_s * factors[programs.workload])
 
 
 def partly_failed(programs: Programs, *, every: int) -> Programs:
-    """The programs, with every `every`-th failed."""
+    """The programs, with every `every`-th one failed."""
     failed = np.arange(programs.n) % every == 0
     return replace(programs, latency_s=np.where(failed, np.inf, programs.latency_s))
 

@@ -1,4 +1,4 @@
-"""Provides check_cost_model and PROPERTIES: what every cost model must do, and Subject, the model under test."""
+"""Provides check_cost_model and PROPERTIES: requirements for every cost model, and Subject, the model under test."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Subject:
     """A cost model under test; it is fitted when a property first needs it.
 
     Args:
-        make: Makes the model, not yet fitted, each time a new one; with options that train it in a second.
-        columns: Width of the rows it reads where costhub does not know its feature spec; 6 by default.
-        programs: Programs to fit and to score, of two workloads or more; by default made up, see
+        make: Creates a new, unfitted model each time, with options that let it train in a second.
+        columns: Width of the rows it reads, if costhub does not know its feature spec; 6 by default.
+        programs: Programs to fit and to score, of two or more workloads; by default synthetic, see
             `made_programs`.
 
     Raises:
-        ValueError: `programs` are of a single workload.
+        ValueError: `programs` belong to a single workload.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ def _divided(programs: Programs) -> tuple[Programs, Programs]:
 
 
 def require(condition: object, sentence: str) -> None:
-    """Raises AssertionError with the sentence unless the condition holds; `python -O` drops `assert`."""
+    """Raises AssertionError with the sentence unless the condition holds, even under `python -O`."""
     if not condition:
         raise AssertionError(sentence)
 
 
 def require_equal(scores: Scores, expected: Scores, what: str, *, tolerance: float = 1e-4) -> None:
-    """Refuses scores that differ by more than rounding.
+    """Rejects scores that differ by more than rounding.
 
     Args:
         scores: (n,) scores.
@@ -108,11 +108,11 @@ def require_equal(scores: Scores, expected: Scores, what: str, *, tolerance: flo
 
 
 def require_model_error(use: Callable[[], object], what: str) -> None:
-    """Refuses a call that does not end in a `ModelError`.
+    """Rejects a call that does not raise a `ModelError`.
 
     Args:
         use: Makes the call.
-        what: Says what is called, for the message.
+        what: Describes the call, for the message.
     """
     try:
         use()
@@ -136,7 +136,7 @@ def checked_scores(model: CostModel, programs: Programs) -> Scores:
 
 
 def agreement(model: CostModel, programs: Programs) -> float:
-    """Share of the measured pairs within a group that the model has in the right order; 0.5 is chance."""
+    """Share of the measured pairs within a group that the model orders correctly; 0.5 is chance."""
     programs = programs.measured()
     scores = checked_scores(model, programs)
     groups = [programs.group == number for number in np.unique(programs.group)]
@@ -151,18 +151,18 @@ def agreement(model: CostModel, programs: Programs) -> float:
 Property = Callable[[Subject], None]
 
 PROPERTIES: list[Property] = []
-"""Those whose failure explains others come first."""
+"""All properties; those whose failure explains others come first."""
 
 
 def _property(sentence: str) -> Callable[[Property], Property]:
-    """Enters a function into `PROPERTIES`, and words its failures with the sentence."""
+    """Registers a function in `PROPERTIES`, and describes its failures with the sentence."""
 
     def enter(check: Property) -> Property:
         @functools.wraps(check)
         def worded(subject: Subject) -> None:
             try:
                 check(subject)
-            except Exception as error:  # a stranger's model may raise anything, and all of it is a finding
+            except Exception as error:  # anyone's model may raise anything, and all of it is a finding
                 reason = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
                 first_line = reason.strip().partition("\n")[0].rstrip(".")
                 raise AssertionError(f"{subject.name} breaks the property {sentence!r}: {first_line}.") from error
@@ -224,7 +224,7 @@ def one_row(subject: Subject) -> None:
 
 @_property("features beyond anything seen have finite scores")
 def extreme_rows(subject: Subject) -> None:
-    """A NaN would silently make a search a random one."""
+    """A NaN would silently turn a search into a random one."""
     for value in (1e30, -1e30, 1e-30, 0.0):
         checked_scores(subject.fitted, filled(subject.unseen, value, feature_spec=subject.feature_spec))
 
@@ -241,7 +241,7 @@ def batch_independence(subject: Subject) -> None:
 
 @_property("scores follow their programs into another order")
 def permutation(subject: Subject) -> None:
-    """The order of the programs means nothing."""
+    """The order of the programs is irrelevant."""
     order = np.random.default_rng(0).permutation(subject.unseen.n)
     permuted = checked_scores(subject.fitted, subject.unseen.select(order))
     expected = checked_scores(subject.fitted, subject.unseen)[order]
@@ -250,7 +250,7 @@ def permutation(subject: Subject) -> None:
 
 @_property("rows and latencies are only read")
 def only_read(subject: Subject) -> None:
-    """Callers continue to use what they pass."""
+    """Callers continue to use the arrays they pass."""
     passed = copy.deepcopy(subject.unseen)
     model = subject.fit(passed)
     checked_scores(model, passed)
@@ -262,7 +262,7 @@ def only_read(subject: Subject) -> None:
 
 @_property("equal seeds give equal models")
 def determinism(subject: Subject) -> None:
-    """Nothing but the seed is left to chance."""
+    """Only the seed determines random choices."""
     again, first = (
         checked_scores(subject.fit(subject.train), subject.unseen),
         checked_scores(subject.fitted, subject.unseen),
@@ -272,7 +272,7 @@ def determinism(subject: Subject) -> None:
 
 @_property("latencies are compared within a workload only")
 def monotone_relabelling(subject: Subject) -> None:
-    """All latencies of a workload times a constant are the same ranking, so they give the same model."""
+    """Multiplying all latencies of a workload by a constant keeps the ranking, so the model is the same."""
     actual = checked_scores(subject.fit(rescaled(subject.train)), subject.unseen)
     expected = checked_scores(subject.fitted, subject.unseen)
     what = "Latencies scaled by a constant for each workload must give the same model"
@@ -321,7 +321,7 @@ def update_with_nothing(subject: Subject) -> None:
 
 @_property("an update learns the order of what was measured")
 def update_learns(subject: Subject) -> None:
-    """On a device where the slow programs are the fast ones, the scores turn round."""
+    """On a device where the slow programs are the fast ones, the scores are reversed."""
     measured = reversed_order(subject.unseen)
     model = copy.deepcopy(subject.fitted)
     before = agreement(model, measured)
@@ -360,17 +360,17 @@ def properties() -> tuple[Property, ...]:
 def check_cost_model(
     make: Callable[[], CostModel], *, columns: int | None = None, programs: Programs | None = None
 ) -> None:
-    """Tries a cost model on all properties.
+    """Tests a cost model against all properties.
 
     Args:
-        make: Makes the model, not yet fitted, each time a new one; with options that train it in a second.
-        columns: Width of the rows it reads where costhub does not know its feature spec; 6 by default.
-        programs: Programs to fit and to score, of two workloads or more; by default made up, see
+        make: Creates a new, unfitted model each time, with options that let it train in a second.
+        columns: Width of the rows it reads, if costhub does not know its feature spec; 6 by default.
+        programs: Programs to fit and to score, of two or more workloads; by default synthetic, see
             `made_programs`.
 
     Raises:
-        AssertionError: Has a line for each property that the model breaks, and says how it does.
-        ValueError: `programs` are of a single workload.
+        AssertionError: The message has a line for each property that the model breaks, with the details.
+        ValueError: `programs` belong to a single workload.
 
     Example:
         >>> from costhub.models.trees.gbt import Gbt, GbtOptions
