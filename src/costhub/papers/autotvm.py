@@ -19,13 +19,13 @@ from costhub.search.strategies.strategy import Exploration, Explorer
 
 @dataclass(frozen=True)
 class Annealing(Explorer):
-    """Parallel Markov chains over the design space, whose energy is the model's score.
+    """Parallel Markov chains over the design space, with the model's score as energy.
 
-    Section 3.3: chains run in parallel, so that the model scores many programs at once; their states persist as the
-    model learns; the best programs that they visit are measured. Appendix A.3 has 128 chains and at most 500 steps.
-    There, a step changes an index; here, TVM makes a schedule of each state, which takes milliseconds, so the
-    defaults are chosen to score as many programs for a batch as the evolutionary search does. A move is one of TVM's
-    mutators. The paper leaves the temperature open: it falls linearly to zero, and is in standard deviations of the
+    Section 3.3: chains run in parallel, so that the model scores many programs at once; their states persist while the
+    model learns; the best programs they visit are measured. Appendix A.3 uses 128 chains and at most 500 steps.
+    There, a step changes an index; here, TVM builds a schedule for each state, which takes milliseconds, so the
+    defaults are chosen to score as many programs per batch as the evolutionary search does. A move is one of TVM's
+    mutators. The paper leaves the temperature open: here it falls linearly to zero, in standard deviations of the
     model's scores.
     """
 
@@ -68,7 +68,7 @@ class AnnealingChains:
                 break
 
     def _fill(self) -> None:
-        """Random programs for chains that have none yet, after the best that an earlier search measured."""
+        """Starts chains that have no program yet: from the best of an earlier search, then at random."""
         missing = self.options.chains - len(self.states)
         if not self.states:
             self.states = self.space.fastest(missing // 2)
@@ -95,7 +95,7 @@ class AnnealingChains:
 
 
 def acceptance(gain: float, temperature: float) -> float:
-    """The probability of a move that gains so much (Metropolis).
+    """The probability of accepting a move with this gain (Metropolis).
 
     Example:
         >>> acceptance(0.5, 0.1), round(acceptance(-1.0, 1.0), 3), acceptance(-1.0, 0.0)
@@ -110,15 +110,15 @@ def acceptance(gain: float, temperature: float) -> float:
 class Diverse:
     """Greedy choice by score and by decisions that are new to the batch.
 
-    Of the best `top` * count candidates, it looks for the set S that maximises
+    Among the best `top` * count candidates, it looks for the set S that maximises
 
         sum of scores in S + alpha * number of different decisions in S
 
-    (equation 3), where a decision is the setting of a knob: `Knobs.components`. The sum is submodular: taking the
-    candidate with the largest gain, again and again, is a good approximation.
+    (equation 3), where a decision is the setting of a knob: `Knobs.components`. The sum is submodular: to take the
+    candidate with the largest gain repeatedly is a good approximation.
 
-    A model's scores have any scale. Here their unit is their standard deviation among the best `top` * count,
-    so that `alpha` is how many of these a new decision is worth. With 0 the choice is that of `Ranked`.
+    A model's scores have any scale. Here they are measured in standard deviations among the best `top` * count,
+    and `alpha` is how many of these a new decision is worth. With 0 the choice is that of `Ranked`.
 
     Example:
         >>> from costhub.search.knobs import Knobs
@@ -150,7 +150,7 @@ class Diverse:
         )
 
     def _cover(self, candidates: Candidates, best: IntArray, count: int) -> IntArray:
-        """`count` of the best, by the largest gain; of equals the one with the higher score."""
+        """Picks `count` of the best by largest gain; ties go to the higher score."""
         worth = _standardized(candidates.scores[best])
         parts = [candidates.knobs[place].components for place in best.tolist()]
         covered: set[object] = set()
