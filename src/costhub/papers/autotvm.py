@@ -114,8 +114,8 @@ class Diverse:
 
         sum of scores in S + alpha * number of different decisions in S
 
-    (equation 3), where a decision is the setting of a knob: `Knobs.components`. The sum is submodular: to take the
-    candidate with the largest gain repeatedly is a good approximation.
+    (equation 3), where a decision is the setting of a knob: `Knobs.components`. The sum is submodular:
+    repeatedly taking the candidate with the largest gain is a good approximation.
 
     A model's scores have any scale. Here they are measured in standard deviations among the best `top` * count,
     and `alpha` is how many of these a new decision is worth. With 0 the choice is that of `Ranked`.

@@ -62,7 +62,7 @@ def find_space(name: str) -> NamedSpace:
 
     Args:
         name: ``default``, a name of `space_names`, or ``package.module:function`` for the user's own, which is
-            imported: a name from a stranger is code from a stranger.
+            imported: an untrusted name is untrusted code.
 
     Raises:
         UnknownNameError: Nothing has that name.

@@ -1,4 +1,4 @@
-"""Provides the functions of a check's child process: it opens files from strangers and applies rules to the rows."""
+"""Provides the functions of a check's child process: it opens untrusted files and applies rules to the rows."""
 
 from __future__ import annotations
 

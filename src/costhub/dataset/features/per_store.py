@@ -52,7 +52,7 @@ WIDTH = len(COLUMN_NAMES)
 def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -> Features:
     """Computes the features of programs of one workload, by replaying their traces.
 
-    A malformed trace can crash TVM: for data from strangers use `costhub.dataset.features.compute`, which
+    A malformed trace can crash TVM: for untrusted data use `costhub.dataset.features.compute`, which
     calls this in a child process.
 
     Args:

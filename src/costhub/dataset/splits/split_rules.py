@@ -118,7 +118,7 @@ def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, na
 
 
 def split_as_tenset(workload_rows: WorkloadRows) -> Split:
-    """Holds out TenSet's five test networks, as far as they occur.
+    """Holds out those of TenSet's five test networks that occur in the data.
 
     Raises:
         DataError: None of them occurs, or the train side is empty.
