@@ -180,7 +180,7 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
 
 
 def _names_almost_the_same(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
-    """Names that differ from the hub's only in spelling details: many disks and most readers treat them as the same."""
+    """Names that differ from the hub's only in case: many disks and most readers treat them as the same."""
     workloads = ours.workloads(_WORKLOAD_NAMES)
     pairs = [(workloads[column].to_pylist(), theirs.workloads[column].to_pylist()) for column in _WORKLOAD_NAMES]
     pairs.append((ours.device_ids(), [*theirs.devices, *theirs.rows]))
