@@ -1,4 +1,4 @@
-"""Provides check: data or a model against every rule, as a hub checks them."""
+"""Provides check: tests data or a model against every rule, as a hub does."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PLACES_SHOWN = 5
 
 @dataclass(frozen=True, repr=False)
 class Findings(Sequence[Finding]):
-    """What a check has found; `print` shows it by rule, with what to do."""
+    """The findings of a check; `print` shows them by rule, with what to do."""
 
     folder: Path
     found: tuple[Finding, ...]
     model: str | None = None
-    """What the folder holds, if it is a sound model; None for data."""
+    """Description of the model if the folder holds a sound one; None for data."""
 
     @property
     def errors(self) -> int:
@@ -50,10 +50,10 @@ class Findings(Sequence[Finding]):
         return self.shown()
 
     def shown(self, *, strict: bool = False) -> str:
-        """The findings as text, with a last line of how many errors and warnings there are.
+        """The findings as text; the last line counts errors and warnings.
 
         Args:
-            strict: Whether warnings count as errors, which that line says where there are some.
+            strict: Whether warnings count as errors; if there are any, the last line says so.
         """
         if self.model is not None:
             return f"{self.folder}: a sound {self.model}."
@@ -85,7 +85,7 @@ class Findings(Sequence[Finding]):
 def check(where: str | Path, *, deep: bool = False, progress: bool = True) -> Findings:
     """Checks data against every rule, or a model folder as a hub does.
 
-    Files are opened in a child process with limits: one that brings it down is a finding, and harms nothing.
+    Files are opened in a child process with limits, so one that crashes it becomes a finding and does no harm.
 
     Args:
         where: A model folder, or data, as for `costhub.load_programs`.
@@ -93,10 +93,10 @@ def check(where: str | Path, *, deep: bool = False, progress: bool = True) -> Fi
         progress: Show a progress bar on a terminal.
 
     Returns:
-        What was found; empty if every rule is kept.
+        The findings; empty if every rule is followed.
 
     Raises:
-        DataError: There are no such data.
+        DataError: The data do not exist.
         ModelError: The model is not safe to load.
 
     Example:

@@ -32,26 +32,26 @@ class CollectionStop(Protocol):
     """Says when a collection is large enough."""
 
     def reason_to_stop(self, done: int, /) -> str | None:
-        """Why, as a sentence; None while it is not.
+        """Why to stop, as a sentence; None as long as the collection should go on.
 
         Args:
             done: Programs measured in this run.
         """
 
 
-# As texts, so that a wrong name is refused before the code that learns is loaded.
+# As strings, so that a wrong name is refused before the code that learns is loaded.
 COLLECT_STOPS: Registry[Callable[..., CollectionStop]] = Registry(
     "stop rule",
     {"gain": "costhub.transfer.collection_stop:LearningCurve", "never": "costhub.transfer.collection_stop:spend_all"},
     group="costhub.collect_stops",
     listing="`costhub collect --help`",
 )
-"""Name -> a rule that ends a collection before its trials and its budget are spent; called as `LearningCurve`."""
+"""Name -> a rule that ends a collection before its trials and its budget are spent; called like `LearningCurve`."""
 
 
 @dataclass(frozen=True)
 class CollectOptions:
-    """What is measured, how, and whose rows it becomes; the defaults are those of `costhub collect`.
+    """What to measure, how, and in whose name; the defaults are those of `costhub collect`.
 
     Example:
         >>> CollectOptions(contributor="Ada Lovelace").licence
@@ -74,13 +74,13 @@ class CollectOptions:
     flush_caches: bool = False
     """Flush the caches before every repeat."""
     allow_other_kind: bool = False
-    """Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance."""
+    """Accept a GPU model for a CPU, or the reverse, although it ranks programs about as well as chance."""
     stop: str = "never"
-    """``gain`` ends the collection where more programs no longer improve a model that learns from it."""
+    """``gain`` ends the collection when more programs no longer improve a model that learns from it."""
 
     @property
     def lowering(self) -> Lowering:
-        """How kernels of networks are made: the space `blocked` is for blocked layouts."""
+        """How networks are lowered to kernels: the space `blocked` is for blocked layouts."""
         from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering
 
         return Lowering(layout=BLOCKED if self.space == BLOCKED else PLAIN)
@@ -89,7 +89,7 @@ class CollectOptions:
         """The shares.
 
         Raises:
-            ArgumentError: They have another form, or include a model and none is named.
+            ArgumentError: They have the wrong form, or include a model but none is named.
         """
         from costhub.collector.propose.sampler import Shares
 
@@ -102,7 +102,7 @@ class CollectOptions:
 
 @dataclass(frozen=True)
 class RepeatNoise:
-    """How far the repeats of the measured programs of a device lie apart, as rule CH060 of `costhub check` counts it.
+    """How far apart the repeats of a device's measured programs are, as rule CH060 of `costhub check` counts it.
 
     Example:
         >>> print(RepeatNoise.of("amd-epyc-zen5-2c", [[1e-3, 1.02e-3], [2e-3, 2.4e-3], [3e-3, 3e-3]]))
@@ -120,16 +120,16 @@ fastest; 1 of 3 rows is above 1.1 times.
     limit: float
     """What `costhub check` allows for the median row of a session on a CPU."""
     warns: bool
-    """Whether it warns of these rows, were they a session."""
+    """Whether it would warn about these rows if they were a session."""
 
     @classmethod
     def of(cls, device_id: str, runs: Sequence[Sequence[float]], *, is_cpu: bool = True) -> RepeatNoise | None:
-        """The noise of some rows; None where nothing was repeated.
+        """The noise of some rows; None if nothing was repeated.
 
         Args:
             device_id: The device.
             runs: The repeats of each row, in seconds.
-            is_cpu: Whether the device is one; the rule is about CPUs.
+            is_cpu: Whether the device is a CPU; the rule applies to CPUs only.
         """
         from costhub.dataset.check.latencies import ENOUGH_ROWS, MOST_USUAL_SPREAD
 
@@ -153,15 +153,15 @@ fastest; 1 of 3 rows is above 1.1 times.
 
 @dataclass(frozen=True, repr=False)
 class Collection:
-    """What a collection has measured; `print` shows it in short."""
+    """The outcome of a collection; `print` shows a summary."""
 
     folder: Path
-    """The data folder, as `costhub.load_measurements` and `costhub.load_programs` take it."""
+    """The data folder, to be read by `costhub.load_measurements` and `costhub.load_programs`."""
     device_ids: tuple[str, ...]
     progress: CollectionProgress
     """Counts, problems by workload, and where the time went."""
     noise: tuple[RepeatNoise, ...] = ()
-    """Of each device on which something was repeated."""
+    """For each device on which something was repeated."""
 
     @property
     def good(self) -> int:
@@ -170,11 +170,11 @@ class Collection:
 
     @property
     def failed(self) -> int:
-        """Programs that failed; they are rows too."""
+        """Programs that failed; these are rows, too."""
         return self.progress.failed
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with everything that the folder holds of these devices, a row per measurement."""
+        """A ``pandas.DataFrame`` with everything in the folder about these devices, one row per measurement."""
         from costhub.dataset.load import load_measurements
 
         return load_measurements(self.folder, device=list(self.device_ids), format="pandas")
@@ -205,18 +205,18 @@ def collect(
     seed: int = 0,
     progress: bool = True,
 ) -> Collection:
-    """Measures programs of workloads on this machine or on boards, into a data folder.
+    """Measures programs of workloads on this machine or on boards and writes them to a data folder.
 
-    Every row is safe on disk before the next program runs. After an interruption, the same call continues:
+    Every row is safe on disk before the next program runs. After an interruption, the same call resumes:
     it loses nothing and measures nothing twice. Nothing leaves this machine.
 
     Args:
         what: As for `costhub.tune`: workloads, suites, networks, files or modules.
-        out: The data folder, made if it is missing.
+        out: The data folder, created if it is missing.
         trials: Programs per workload, including those already measured.
         budget_s: Seconds after which no further program is measured.
         device: As for `costhub.tune`, or several devices of this machine that share builds.
-        options: What is measured, how, and whose rows it becomes.
+        options: What to measure, how, and in whose name.
         seed: Chooses the programs.
         progress: Show a progress bar on a terminal.
 
@@ -224,7 +224,7 @@ def collect(
         What was measured.
 
     Raises:
-        CosthubError: One of its kinds: a name, file or device does not exist, or nothing can be measured.
+        CosthubError: One of its subclasses: a name, file or device does not exist, or nothing can be measured.
 
     Example:
         >>> print(collect("matmul.128x128x128", "measurements", trials=32, budget_s=60))  # doctest: +SKIP
@@ -310,7 +310,7 @@ def _collected(
 
 
 def _reason_to_stop(out: Path, measurer: Measurer, options: CollectOptions, seed: int) -> Callable[[int], str | None]:
-    """What is asked between batches."""
+    """The function that says between batches whether to stop."""
     from costhub.dataset.features.specs import DEFAULT_SPEC
     from costhub.dataset.load import load_programs
 

@@ -1,4 +1,4 @@
-"""Provides compile: a network or workload as a library with the best schedules that are known or predicted."""
+"""Provides compile: turns a network or workload into a library with the best known or predicted schedules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MAX_REPORT_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What schedules are chosen from; the defaults are those of `costhub compile`.
+    """Which schedules to choose from; the defaults are those of `costhub compile`.
 
     Example:
         >>> CompileOptions(sources=("carried", "model")).pool
@@ -56,28 +56,28 @@ class CompileOptions:
     """
 
     sources: tuple[str, ...] = ("measured", "carried", "model")
-    """Where schedules come from: measured for the very workload, carried over from near ones, the model's choice."""
+    """Where schedules come from: measured for this workload, carried over from similar ones, or the model's choice."""
     without: tuple[str, ...] = ()
     """Workloads (ids or names), suites and networks whose measurements are not used, for benchmarks. The model may
-    have learned from them all the same: give one that has not."""
+    still have learned from them: pass one that has not."""
     data: tuple[str | Path, ...] = ()
-    """Data folders whose schedules are known as well, such as that of `costhub collect`."""
+    """Additional data folders to take schedules from, such as one written by `costhub collect`."""
     pool: int = 128
-    """Random programs of each workload that the model scores, beside those that follow from the best ones."""
+    """Random programs of each workload that the model scores, in addition to those derived from the best ones."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
-    """Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ."""
+    """Use polynomials for exp, tanh and erf in networks: several times as fast, but the last digits differ."""
     layout: str = "blocked"
     """Layout of a network's convolutions on a CPU: blocked (NCHW16c with AVX-512) or plain (NCHW, as in torch)."""
     allow_other_kind: bool = False
-    """Take a model of GPUs, which ranks programs of CPUs about as well as chance."""
+    """Accept a GPU model, although it ranks programs of CPUs about as well as chance."""
     command: str | None = None
-    """What the report says to repeat the compilation; by default the call in Python."""
+    """The command that the report gives for repeating the compilation; by default the Python call."""
 
     @property
     def lowering(self) -> Lowering:
-        """How kernels of networks are made."""
+        """How networks are lowered to kernels."""
         from costhub.collector.workloads.network_source import Lowering
 
         return Lowering(self.fast_math, self.layout)
@@ -108,7 +108,7 @@ class Compilation:
     kernels: tuple[CompiledKernel, ...]
     """The schedule of each workload or kernel, and where it comes from."""
     networks: tuple[FinishedNetwork, ...]
-    """The whole networks; empty if none was given, or nothing here links for the target."""
+    """The whole networks; empty if none was given, or no linker for the target is installed."""
     summary: Mapping[str, Any]
     """The content of `report.json`."""
 
@@ -119,7 +119,7 @@ class Compilation:
 
     @property
     def libraries(self) -> dict[str, Path]:
-        """Network or workload -> its library or object file; without those that are not right."""
+        """Network or workload -> its library or object file; those that are not correct are left out."""
         named = [(each.network, each.library) for each in self.networks]
         named += [(each.workload, each.library) for each in self.kernels]
         return {name: Path(library) for name, library in named if library}
@@ -160,11 +160,11 @@ def compile(
     seed: int = 0,
     progress: bool = True,
 ) -> Compilation:
-    """Compiles workloads or whole networks for a CPU with the best schedules that are known or predicted.
+    """Compiles workloads or whole networks for a CPU with the best known or predicted schedules.
 
-    Nothing is measured. For each kernel, schedules that were measured for the very workload on this device or one like
-    it, schedules of near workloads and those of the design space are ranked by the model; what was measured on the
-    device itself comes first. The folder `out` gets a TVM database, a library of each network (``NETWORK.so``) or
+    Nothing is measured. For each kernel, the model ranks schedules that were measured for this very workload on the
+    device or a similar one, schedules of similar workloads, and schedules from the design space; those measured on the
+    device itself come first. The folder `out` receives a TVM database, a library for each network (``NETWORK.so``) or
     workload, and `report.json`. On the device itself, outputs are compared with those of the untuned program.
 
     Args:
@@ -173,12 +173,12 @@ def compile(
         model: As for `costhub.tune`.
         device: `auto` for this machine's CPU, a part of it, any CPU of the device index, or a TVM target as JSON with
             ``num-cores``. For another machine, the library is only built.
-        options: What schedules are chosen from.
-        seed: Of the random programs.
+        options: Which schedules to choose from.
+        seed: Seed of the random programs.
         progress: Show a progress bar on a terminal.
 
     Raises:
-        CosthubError: One of its kinds: a name, file, model or device does not exist, the workload cannot be
+        CosthubError: One of its subclasses: a name, file, model or device does not exist, the workload cannot be
             scheduled, or `out` holds something else.
 
     Example:
@@ -211,7 +211,7 @@ def _step(shown: Any) -> None:
 
 
 def check_folder(out: Path) -> None:
-    """Refuses a folder with results that a compilation would replace and has not made.
+    """Refuses a folder with results that a compilation would replace, but that none has written.
 
     Raises:
         DataError: It holds a database or report of something else.

@@ -1,4 +1,4 @@
-"""Provides what `costhub.compile` reads: a target by name or as JSON, rows of devices like it, workloads left out."""
+"""Provides the inputs of `costhub.compile`: a target by name or as JSON, rows of similar devices, ids to exclude."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from costhub.search.zero_trials.known import DeviceRows
 
 MOST_DEVICES = 4
-"""Devices whose schedules are looked at: the most similar. Reading all rows of one takes a third of a second."""
+"""How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
 _ID = re.compile(r"[0-9a-f]{64}")
 _EXAMPLE = '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}'
 
@@ -31,11 +31,11 @@ class FoundTarget:
 
 
 def check_target(device: str) -> None:
-    """Refuses what `find_target` refuses, as far as that is known without TVM.
+    """Refuses what `find_target` refuses, as far as that can be told without TVM.
 
     Raises:
         DeviceError: It is a GPU, or nothing is known to compile for.
-        ArgumentError: A target as JSON is none for a CPU with a number of cores.
+        ArgumentError: A target given as JSON is not for a CPU, or lacks the number of cores.
         UnknownNameError: No device has that name.
     """
     from costhub.collector.device.local import local_kind
@@ -55,7 +55,7 @@ def find_target(device: str) -> FoundTarget:
         device: `auto` for this machine's CPU, a part of it, any CPU of the device index, or a TVM target as JSON.
 
     Raises:
-        CosthubError: As `check_target`, or a WorkloadError if TVM does not accept the target.
+        CosthubError: As for `check_target`, or a WorkloadError if TVM does not accept the target.
     """
     from costhub.collector.device.local import find_local, local_kind
     from costhub.search.zero_trials.compile import CompileTarget
@@ -102,7 +102,7 @@ def _read_target(text: str) -> dict[str, Any]:
 
 
 def _of_json(text: str) -> FoundTarget:
-    """A device that only its target describes; LLVM says how wide its vectors are."""
+    """A device described by its target alone; LLVM says how wide its vectors are."""
     from tvm.target import codegen
 
     from costhub.collector.device.identity import ARM_OF_INTEREST, LINUX_NAMES, SIMD_BITS, X86_OF_INTEREST
@@ -131,7 +131,7 @@ def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:
         data: As for `costhub.load_programs`.
 
     Raises:
-        CosthubError: There are no such data.
+        CosthubError: The data do not exist.
     """
     from costhub.hub.catalogue.hubs import dataset_folders
     from costhub.hub.data import find_data
@@ -141,7 +141,7 @@ def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:
 
 
 def known_rows(row: Mapping[str, Any], folders: Sequence[Path]) -> list[DeviceRows]:
-    """Where schedules of a device and of those like it are, the most similar device first.
+    """Where to find schedules of a device and of similar ones, the most similar device first.
 
     Args:
         row: The device's row of the devices table.
@@ -174,7 +174,7 @@ def _has_instructions_of(row: Mapping[str, Any], other: Mapping[str, Any]) -> bo
 
 
 def check_held_out(names: Sequence[str], folders: Sequence[Path]) -> None:
-    """Refuses names of workloads, suites and networks that nobody knows, before TVM is loaded.
+    """Refuses unknown names of workloads, suites and networks, before TVM is loaded.
 
     Raises:
         UnknownNameError: One of them does not exist.
@@ -184,7 +184,7 @@ def check_held_out(names: Sequence[str], folders: Sequence[Path]) -> None:
 
 
 def held_out(names: Sequence[str], folders: Sequence[Path]) -> set[str]:
-    """The ids of workloads whose rows are not to be used.
+    """The ids of the workloads whose rows must not be used.
 
     Args:
         names: Ids or names of workloads, names of suites, or names of networks.
@@ -204,7 +204,7 @@ def held_out(names: Sequence[str], folders: Sequence[Path]) -> set[str]:
 
 
 def _held_out(name: str, folders: Sequence[Path]) -> set[str]:
-    """The ids that a name stands for in the data; none for a workload or suite that they lack."""
+    """The ids that a name stands for in the data; none for a workload or suite that is not in them."""
     from costhub.collector.workloads.suites import find_suites
     from costhub.collector.workloads.zoo.networks import NETWORKS
     from costhub.dataset.folder import DataFolder

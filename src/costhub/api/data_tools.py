@@ -1,4 +1,4 @@
-"""Provides what the commands on data do, from Python: stats, make_splits, imports, export_metaschedule."""
+"""Provides the data commands as Python functions: stats, make_splits, imports, export_metaschedule."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class DataSummary:
-    """What data hold; `print` shows it as `costhub stats` does."""
+    """A summary of data; `print` shows it as `costhub stats` does."""
 
     counts: FolderStats
     """Devices, operators, networks, failures, latencies, noise."""
     source: str | None = None
-    """The dataset and its revision, as one cites it; None for a folder."""
+    """The dataset and its revision, in the form to cite; None for a folder."""
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per workload and device: counts, best and median latency."""
@@ -44,13 +44,13 @@ class DataSummary:
 
 
 def stats(where: str | Path) -> DataSummary:
-    """Counts what data hold: devices, operators, networks, failures, latencies, noise.
+    """Counts what the data contain: devices, operators, networks, failures, latencies, noise.
 
     Args:
-        where: As for `costhub.load_measurements`; of a device, only what was measured on it.
+        where: As for `costhub.load_measurements`; for a device, only what was measured on it.
 
     Raises:
-        CosthubError: There are no such data, or they cannot be read.
+        CosthubError: The data do not exist, or they cannot be read.
 
     Example:
         >>> stats("nvidia-h200").counts.measurements > 1000
@@ -66,7 +66,7 @@ def stats(where: str | Path) -> DataSummary:
 
 
 def cited_source(place: DataAddress) -> str | None:
-    """The name and revision of a dataset, as its card has them; None for a folder.
+    """The name and revision of a dataset, as given on its card; None for a folder.
 
     Args:
         place: Where the data are.
@@ -103,20 +103,20 @@ def make_splits(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> list[Split]:
-    """Divides the workloads of data into those to train on and those to test on, and keeps that as files.
+    """Divides the workloads of the data into those to train on and those to test on, and writes the splits to files.
 
     Equal workloads and arguments always give equal splits.
 
     Args:
         where: As for `costhub.load_programs`.
-        by: What is held out. `workload` and `fold` draw workloads from every operator family.
+        by: What to hold out. `workload` and `fold` draw workloads from every operator family.
         hold_out: Networks, operator families or devices to test on; without it, one split for each.
         tenset: By network: hold out TenSet's five test networks.
         count: By workload: how many to test on, a fifth by default. By fold: how many folds, 5 by default. By device:
             also hold out this many workloads, and test on them only.
         seed: Chooses the workloads.
-        out: Folder for the files; by default ``splits`` of the data. A dataset of a hub is not changed, so it needs
-            one.
+        out: Folder for the files; by default ``splits`` in the data folder. Required for a dataset of a hub, which is
+            never changed.
 
     Returns:
         The splits; `costhub.load_split` reads them by name.
@@ -165,7 +165,7 @@ def draw_splits(
     """The splits of `make_splits`, without writing them.
 
     Raises:
-        CosthubError: As `make_splits`.
+        CosthubError: As for `make_splits`.
     """
     from costhub.dataset.splits import split_rules as rules
     from costhub.models.train import hold_out as hold_out_a_fifth
@@ -208,8 +208,8 @@ def import_metaschedule(
     """Adds the measurements of a MetaSchedule database of TVM 0.10 to 0.27 to a data folder.
 
     Args:
-        folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped.
-        out: The data folder, made if it is missing; existing rows stay.
+        folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, optionally gzipped.
+        out: The data folder, created if it is missing; existing rows are kept.
         device: What was measured: a device id, or a row of the devices table.
         names: One per line of ``database_workload.json``: a name, an object with ``name`` and ``networks``, or None.
         contributor: Who measured it.
@@ -256,14 +256,14 @@ def import_ansor(
 ) -> ImportReport:
     """Adds the measurements in logs of Ansor, TVM's auto_scheduler, to a data folder.
 
-    Workloads are rebuilt from keys that name them, tiled GPU programs become schedules of MetaSchedule. The rows are
-    transplanted: TVM 0.27 makes the same program, but the latency is that of an older code generator.
+    Workloads are rebuilt from the keys that name them, and tiled GPU programs become MetaSchedule schedules. The rows
+    are transplanted: TVM 0.27 makes the same program, but the latency is that of an older code generator.
 
     Args:
-        path: A log, or a folder of logs, each perhaps compressed by gzip or xz.
-        out: The data folder, made if it is missing; rows that are there stay.
+        path: A log, or a folder of logs, optionally compressed with gzip or xz.
+        out: The data folder, created if it is missing; existing rows are kept.
         device: What was measured: a device id, or a row of the devices table.
-        target: The device's target in TVM 0.27, as JSON or by its name; by default that of the device in the index.
+        target: The device's target in TVM 0.27, as JSON or by name; by default the one in the device index.
         contributor: Who measured it.
         licence: SPDX name of the licence of the logs.
         tvm_version: The TVM that compiled the programs.
@@ -297,15 +297,15 @@ def import_source(
     workers: int | None = None,
     progress: bool = True,
 ) -> dict[str, ImportReport]:
-    """Fetches measurements that others have published, and adds them to a data folder.
+    """Fetches measurements that others have published and adds them to a data folder.
 
-    The rows carry the source's device, contributor and licence. What was fetched stays in the cache
+    The rows carry the source's device, contributor and licence. The fetched files stay in the cache
     (``$COSTHUB_CACHE/sources``), with the licence of its repository.
 
     Args:
         name: A source of the catalogue, or a pattern such as ``bennu/a64fx-*``.
-        out: The data folder, made if it is missing; rows that are there stay.
-        catalogue: A YAML file in the form of costhub's own, to use instead of it.
+        out: The data folder, created if it is missing; existing rows are kept.
+        catalogue: A YAML file to use instead of costhub's own catalogue, in the same format.
         workers: Child processes; one per core by default.
         progress: Show progress bars on a terminal.
 
@@ -347,13 +347,13 @@ def import_source(
 
 
 def _device_row(device_id: str) -> dict[str, Any]:
-    """The device's row in the index; only its name if the index lacks it."""
+    """The device's row in the index; just its name if it is not in the index."""
     from costhub.hub.catalogue.devices import find_device
 
     known = find_device(device_id)
     if known is None:
         return {"device_id": device_id}
-    # `probed_at` is the time of a probe, not of these records, and text in the index.
+    # `probed_at` is the time of a probe, not of these records; in the index it is text.
     return {name: value for name, value in known.row().items() if name != "probed_at"}
 
 
@@ -377,7 +377,7 @@ def export_metaschedule(
         device: The device; by default the one that `where` names, or the only one.
         workload: Ids or names of the workloads to write; all by default.
         operator: Operator families to write; all by default.
-        best: Only this many records of each workload, the fastest.
+        best: Write only this many of the fastest records of each workload.
         failures: Write failed measurements too, as 1e10 seconds.
         workers: Child processes that replay the programs; one per core by default.
         progress: Show a progress bar on a terminal.
@@ -386,7 +386,7 @@ def export_metaschedule(
         What was written, and what was left out and why.
 
     Raises:
-        CosthubError: There are no such data, `out` is not empty, or no measurement fits.
+        CosthubError: The data do not exist, `out` is not empty, or no measurement matches.
     """
     from costhub.dataset.metaschedule.export import export_database
     from costhub.hub.data import find_data

@@ -1,4 +1,4 @@
-"""Provides devices: what costhub knows of devices, as a table and as facts, and which of them this machine is."""
+"""Provides devices: what costhub knows about devices, as a table and as facts, and which of them this machine is."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UNITS = {
 
 @dataclass(frozen=True, repr=False)
 class DeviceFacts(Mapping[str, Any]):
-    """What is known of a device: a row of the devices table; `print` shows the facts that are known.
+    """What is known about a device: a row of the devices table; `print` shows the facts that are known.
 
     Example:
         >>> devices("nvidia-h200")["kind"]
@@ -85,9 +85,9 @@ class DeviceTable(Sequence[DeviceFacts]):
     this_machine: str | None
     """The device id of this machine; None if it cannot be identified."""
     left_out: tuple[str, ...] = ()
-    """Sentences on models of the hubs that cannot be read."""
+    """Sentences about models in the hubs that cannot be read."""
     parts: tuple[str, ...] = ()
-    """Devices that this machine is when it is limited in threads or instructions."""
+    """Devices that this machine becomes when its threads or instructions are limited."""
 
     @overload
     def __getitem__(self, place: int) -> DeviceFacts: ...
@@ -129,8 +129,8 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
     """The devices that costhub knows, with the models and data for each; or everything known about one.
 
     Args:
-        name: A device id or an alias; also a device of this machine that is not in the index, `auto` for its whole
-            CPU; by default all devices.
+        name: A device id or an alias, or a device of this machine even if it is not in the index (`auto` for its whole
+            CPU); by default all devices.
 
     Returns:
         All devices as a sequence that prints as a table, or the facts of one as a mapping.
@@ -171,14 +171,14 @@ def this_machine() -> str | None:
 
 
 def _parts(here: str | None) -> tuple[str, ...]:
-    """The other devices that the CPU of this machine can be, by their names."""
+    """The names of the other devices that the CPU of this machine can be."""
     from costhub.collector.device.local import local_names
 
     return () if here is None else tuple(name for name in local_names() if name != here)
 
 
 def _own_device(name: str) -> DeviceFacts | None:
-    """A device of this machine with what was probed of it; None if it has none of this name."""
+    """A device of this machine with its probed figures; None if it has no device of this name."""
     from costhub.collector.device.local import find_local
 
     try:
@@ -245,7 +245,7 @@ def _facts(row: Mapping[str, Any]) -> list[str]:
 
 
 def _stand_in(row: Mapping[str, Any]) -> str:
-    """What a device without a model of its own gets."""
+    """What a device without a model of its own gets instead."""
     try:
         return f"none of its own; `auto` takes {choose_model('auto', row).entry.name}"
     except ModelError:

@@ -1,4 +1,4 @@
-"""Provides doctor and merge: MetaSchedule databases examined, and clean ones made of them."""
+"""Provides doctor and merge: examine MetaSchedule databases, and make clean ones from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _EXAMPLE = '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}'
 _OF_A_CHIP = ("kind", "arch", "mcpu", "num-cores")
-"""Attributes of a target that tell devices apart; others depend on the compiler, too."""
+"""Attributes of a target that tell devices apart; the others also depend on the compiler."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,15 +29,15 @@ class Diagnosis:
     examination: Examination
     """Its contents, with the findings in `log`."""
     coverage: NetworkCoverage | None = None
-    """Of the network that was named."""
+    """That of the network that was named."""
     outputs: OutputReport | None = None
-    """How many programs were run and compared, where that was wanted."""
+    """How many programs were run and compared, if requested."""
     copy: CopyReport | None = None
-    """The clean copy, where one was wanted."""
+    """The clean copy, if one was requested."""
 
     @property
     def errors(self) -> int:
-        """Number of findings for which TVM cannot load the folder, or answers wrongly from it."""
+        """Number of findings that keep TVM from loading the folder, or make it answer wrongly."""
         return self.examination.log.count("error")
 
     @property
@@ -52,7 +52,7 @@ class Diagnosis:
 
     @property
     def identity(self) -> str:
-        """64 hex digits: the same for equal contents, in whatever order and form."""
+        """64 hex digits: the same for equal contents, regardless of order and form."""
         return self.examination.identity
 
     def manifest(self) -> dict[str, Any]:
@@ -121,16 +121,16 @@ def doctor(
     """Examines the folder that a search with MetaSchedule wrote, without importing it.
 
     TVM reads workloads and replays schedules in child processes with limits; nothing is written to the folder. What
-    an interrupted run has found out about schedules lies in the cache, and the next one takes it up.
+    an interrupted run has found out about schedules is kept in the cache, and the next run picks it up.
 
     Args:
-        folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped, or as
-            ``.sqlite``, of TVM 0.10 to 0.27.
-        target: Take only the records of one target: a device of `costhub devices`, or a TVM target as JSON, of which
-            only the attributes that it has are compared.
+        folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, optionally gzipped, or as
+            ``.sqlite``, from TVM 0.10 to 0.27.
+        target: Use only the records of one target: a device of `costhub devices`, or a TVM target as JSON, of which
+            only the attributes given are compared.
         replay: Replay every schedule; without it, an examination takes seconds.
-        run: Build and run programs for CPUs that this machine can run, and compare what they compute: all, or so many
-            of each workload, the fastest.
+        run: Build and run programs for CPUs that this machine can run, and compare their outputs: all programs, or
+            this many of the fastest of each workload.
         network: A network by name, or a ``.pt2`` or ``.json`` file: report which of its kernels are tuned.
         fast_math: Whether the network was tuned with fast mathematics.
         fix: A new folder for a clean copy, or a `CleanCopy`.
@@ -138,9 +138,9 @@ def doctor(
         progress: Show progress bars on a terminal.
 
     Raises:
-        ArgumentError: `fix` or `run` without `replay`, `run` is less than 1, or `target` is no target.
+        ArgumentError: `fix` or `run` is given without `replay`, `run` is less than 1, or `target` is not a target.
         UnknownNameError: There is no device with the name `target`.
-        DataError: The folder holds no database, or no record of the target, or `fix` is a folder with contents, or no
+        DataError: The folder holds no database or no record of the target, `fix` is a folder that is not empty, or no
             record is good.
         CosthubError: The network cannot be read.
 
@@ -175,7 +175,7 @@ def merge(
     workers: int | None = None,
     progress: bool = True,
 ) -> CopyReport:
-    """Joins the good records of MetaSchedule databases of one target, each workload and record once.
+    """Merges the good records of MetaSchedule databases for one target, each workload and record once.
 
     Args:
         folders: As for `doctor`.
@@ -185,7 +185,7 @@ def merge(
         progress: Show progress bars on a terminal.
 
     Raises:
-        DataError: A folder holds no database, they are of several targets, `out` has contents, or no record is good.
+        DataError: A folder holds no database, the targets differ, `out` is not empty, or no record is good.
 
     Example:
         >>> merge(["monday/", "tuesday/"], "all/").sentences()  # doctest: +SKIP
@@ -200,11 +200,11 @@ def merge(
 
 
 def _target(text: str) -> dict[str, Any]:
-    """The attributes of a target by which records are chosen: all of a JSON text, those of the chip of a device.
+    """The target attributes by which records are chosen: all of a JSON text, or those of a device's chip.
 
     Raises:
-        ArgumentError: The text is no target.
-        UnknownNameError: It is no device, either.
+        ArgumentError: The text is not a target.
+        UnknownNameError: It is not a device, either.
         DeviceError: The device has no target.
     """
     if text.lstrip().startswith("{"):
@@ -237,7 +237,7 @@ def _check_new(out: Path) -> None:
 
 
 def _check_network(network: str) -> None:
-    """Refuses early what is no network."""
+    """Refuses early what is not a network."""
     from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
     from costhub.collector.workloads.network_kernels import name_networks
     from costhub.collector.workloads.network_source import TORCH

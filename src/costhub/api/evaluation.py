@@ -1,4 +1,4 @@
-"""Provides evaluate: how well a model ranks measured programs, both by name or as objects."""
+"""Provides evaluate: how well a model ranks measured programs, each given by name or as an object."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Ranker(Protocol):
-    """Whatever can score programs: all that `evaluate` needs of a model."""
+    """Anything that can score programs: all that `evaluate` needs from a model."""
 
     def predict(self, rows: FloatArray, counts: IntArray, /) -> Any:
-        """(n,) scores of programs, higher is faster.
+        """(n,) scores of programs; higher is faster.
 
         Args:
-            rows: (r, d) feature rows of all programs, programs in order; `feature_spec` of the object names their
-                layout, without it `tiles@1`.
+            rows: (r, d) feature rows of all programs, program after program; the object's `feature_spec` names their
+                layout, which is `tiles@1` if it has none.
             counts: (n,) number of rows of each program.
         """
 
@@ -61,18 +61,19 @@ def evaluate(
     Args:
         model: A name, address or folder as for `costhub.load_model`, a model, or any object with `predict`
             (`Ranker`).
-        data: Where measurements are, as for `costhub.load_programs`; or programs, in memory or in blocks.
+        data: Where the measurements are, as for `costhub.load_programs`; or programs, in memory or in blocks.
         device: Devices whose programs to use; not needed if the data or the split have only one.
-        split: Use its test workloads only: the name of a split of the data, the file of one, or a `Split`.
-        every: Include workloads that the model has learned from. A good score on them does not mean a good model,
-            so those of a model from a folder are left out of data given by name. Programs are taken as given.
-        noise_floor: Relative difference of throughput below which two programs are taken as equally fast.
+        split: The split whose test workloads to use: its name in the data, its file, or a `Split`.
+        every: Include workloads that the model has learned from. A good score on them does not mean a good model, so
+            by default those that a model from a folder records are left out of data given by name. Programs given
+            as objects are used as they are.
+        noise_floor: Relative difference of throughput below which two programs count as equally fast.
 
     Returns:
         The figures; `print` shows them as a table.
 
     Raises:
-        DataError: There are no such data, the model has learned from all of the workloads, or no two programs of
+        DataError: The data do not exist, the model has learned from all of the workloads, or no two programs of
             one workload differ by more than the noise.
         ModelError: The model cannot read these programs.
         ScoreError: A score is NaN or infinite.

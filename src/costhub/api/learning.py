@@ -44,30 +44,30 @@ def train(
     options: Mapping[str, object] | None = None,
     checkpoint: str | Path | None = None,
 ) -> CostModel:
-    """Trains a model from scratch. Of data by name it learns from all workloads: hold some out with `load_programs`.
+    """Trains a model from scratch, from all workloads of data given by name; to hold some out, use `load_programs`.
 
     Args:
-        programs: Programs of one or more devices to learn from; blocks of them (`costhub.open_programs`) where they
-            are too many for memory; or data of one device, as for `costhub.load_programs`.
+        programs: Programs of one or more devices to learn from; blocks of them (`costhub.open_programs`) if they do
+            not fit in memory; or data of one device, as for `costhub.load_programs`.
         arch: The architecture, such as ``gbt``, ``mlp`` or ``blend``; `costhub train --help` lists them.
-        valid: Decides when to stop: programs of other workloads, or the share of the workloads to hold out for it.
-            0 trains for the full length. No share of blocks is held out.
+        valid: Decides when to stop: programs of other workloads, or the share of the workloads to hold out for this.
+            0 trains for the full length. With blocks, no share is held out.
         seed: Equal seeds give equal models on one machine.
         progress: Show a progress bar on a terminal.
-        feature_spec: Name and version of the layout of the rows; by default that of the programs, and of data by
-            name that of the architecture.
-        devices: Rows of the devices table by id, for an architecture that scores by what a device can do; by default
-            what the data and the device index say. Blocks need them.
+        feature_spec: Name and version of the layout of the rows; by default that of the programs, or, for data given
+            by name, that of the architecture.
+        devices: Rows of the devices table by id, for an architecture whose scores depend on what a device can do; by
+            default what the data and the device index say. Required for blocks.
         options: Options of the architecture.
-        checkpoint: Folder that keeps the progress of a long training, from which the same call continues.
+        checkpoint: Folder that keeps the progress of a long training run, from which the same call resumes.
 
     Returns:
         The fitted model.
 
     Raises:
         UnknownNameError: There is no such architecture, option, dataset or device.
-        ModelError: An option cannot be used, or the checkpoint is of another training.
-        DataError: There are no such data, or no workload has two programs of different latency.
+        ModelError: An option cannot be used, or the checkpoint belongs to another training run.
+        DataError: The data do not exist, or no workload has two programs with different latencies.
 
     Example:
         >>> train("amd-epyc-zen5-1c", "gbt").feature_spec  # doctest: +SKIP
@@ -105,26 +105,26 @@ def adapt(
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
-    """Carries a model over to another device, from a few hundred programs measured there.
+    """Adapts a model to another device, using a few hundred programs measured there.
 
     Args:
-        source: A model of other devices, which is not changed; its name, address or folder, as for
+        source: A model for other devices, which is not changed; its name, address or folder, as for
             `costhub.load_model`; or `auto`, the model in the hubs that ranks some of the programs best.
-        programs: What has been measured on the target, in memory or as for `costhub.load_programs`.
+        programs: What was measured on the target, in memory or as for `costhub.load_programs`.
         device: The target, if the data have several devices.
-        method: How it learns, a name that `costhub adapt --list-options` lists; or a method with its own options.
-        trials: How many programs to learn from (2 or more), a few of one workload after another; all by default.
-        seed: The only source of chance.
+        method: How it learns: a name listed by `costhub adapt --list-options`, or a method with its own options.
+        trials: How many programs to learn from (2 or more), a few from each workload in turn; all by default.
+        seed: The only source of randomness.
         source_programs: Some of the programs that the source learned from, for methods that compare with it.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
     Returns:
-        The model that ranked the target best, and how it came about; `print` shows that as a table.
+        The model that ranked the target's programs best, and how it came about; `print` shows this as a table.
 
     Raises:
         UnknownNameError: There is no such method, model, dataset or device.
-        DataError: There are no such data, or no workload among the trials has two programs of different latency.
+        DataError: The data do not exist, or no workload among the trials has two programs with different latencies.
         ModelError: The source cannot read the programs.
         ArgumentError: The source is neither a name nor a `CostModel`, or there are too few trials.
 

@@ -1,4 +1,4 @@
-"""Provides open_measurer: what builds and measures, by the name of a device of this machine or of boards elsewhere."""
+"""Provides open_measurer: builds and measures on a named device of this machine, or on boards elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BoardsAt:
     tracker: str
     """HOST:PORT."""
     key: str
-    """What the boards have registered under."""
+    """The key that the boards registered under."""
 
     def __post_init__(self) -> None:
         from costhub.collector.boards.tracker import address_of
@@ -44,19 +44,19 @@ class BoardsAt:
 
 
 Where: TypeAlias = "str | BoardsAt | Measurer"
-"""`auto`, which is this machine's CPU, another device of this machine, boards, or an open measurer."""
+"""`auto` (this machine's CPU), another device of this machine, boards, or an open measurer."""
 
 
 @contextmanager
 def open_measurer(where: Where | Sequence[str], *, evaluator: Evaluator | None = None) -> Iterator[Measurer]:
-    """Builds and measures on devices of this machine, or on the boards of a tracker.
+    """Opens a measurer for devices of this machine, or for the boards of a tracker.
 
     Args:
-        where: One device or several that share builds. An open measurer stays open.
-        evaluator: How latencies are taken; by default as TVM takes them. An open measurer keeps its own.
+        where: One device, or several that share builds. An open measurer is left open.
+        evaluator: How latencies are measured; by default as TVM does it. An open measurer keeps its own.
 
     Raises:
-        DeviceError: This machine has no such device, or the boards cannot say what they are.
+        DeviceError: This machine has no such device, or the boards cannot be identified.
         MeasureError: No tracker answers, or it has no such board.
     """
     from costhub.collector.device.local import find_local
@@ -74,7 +74,7 @@ def open_measurer(where: Where | Sequence[str], *, evaluator: Evaluator | None =
 
 
 def local_devices(where: Where | Sequence[str]) -> list[str]:
-    """The names of devices of this machine that `where` gives; none for boards and for an open measurer.
+    """The devices of this machine that `where` names; none for boards or an open measurer.
 
     Example:
         >>> local_devices("auto"), local_devices(BoardsAt("127.0.0.1:9190", "pi4"))
@@ -101,12 +101,12 @@ def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -
     """Refuses limits under which nothing can be measured, before TVM is loaded.
 
     Args:
-        trials: How many programs; None where that is left open.
-        least: The fewest.
+        trials: How many programs; None if that is left open.
+        least: The fewest that are allowed.
         budget_s: How many seconds.
 
     Raises:
-        ArgumentError: There are fewer programs than `least`, or less than 0 s.
+        ArgumentError: `trials` is less than `least`, or `budget_s` is negative or NaN.
 
     Example:
         >>> check_limits(16, budget_s=90.0)
@@ -118,7 +118,7 @@ def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -
 
 
 def warn_if_busy() -> None:
-    """Warns that latencies will be noisy if more processes want to run than there are cores."""
+    """Warns of noisy latencies if more processes want to run than there are cores."""
     load, cores = load_average(), os.cpu_count() or 1
     if load > cores:
         log.warning(
@@ -130,7 +130,7 @@ def warn_if_busy() -> None:
 
 
 def load_average() -> float:
-    """Of the last minute."""
+    """The load average of the last minute."""
     return os.getloadavg()[0]
 
 

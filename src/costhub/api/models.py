@@ -23,16 +23,16 @@ def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = 
     """Copies a model into the cache, or into `out`, and checks every byte of it.
 
     Args:
-        name: `auto` for the best model for this machine (one of its own device, or else any-cpu or any-gpu); a device
-            or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
+        name: `auto` for the best model for this machine (one for its own device, or any-cpu or any-gpu otherwise); a
+            device or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
         arch: The architecture; by default that of the model with the best figures.
         out: The model folder to create; by default a folder in the cache.
 
     Returns:
-        The model folder. An existing equal one stays; a different one is never overwritten.
+        The model folder. An identical one that already exists is kept; a different one is never overwritten.
 
     Raises:
-        CosthubError: One of its kinds: the name is unknown, the device has no model, the files are damaged, or
+        CosthubError: One of its subclasses: the name is unknown, the device has no model, the files are damaged, or
             `out` holds something else.
 
     Example:
@@ -46,7 +46,7 @@ def resolve_model(name: str, *, arch: str | None = None) -> ResolvedModel:
     """The model that `name` stands for, with the reason; `auto` stands for the best one for this machine.
 
     Raises:
-        CosthubError: As `pull`.
+        CosthubError: As for `pull`.
     """
     if name != AUTO:
         return find_model(name, arch=arch)
@@ -60,8 +60,8 @@ def load_model(
 ) -> CostModel:
     """Loads a pretrained model, ready to score programs of a device.
 
-    A model for many devices has the device's figures among its inputs; it is bound to `device`. Other models
-    score for the device that they learned from, wherever they are loaded.
+    A model for many devices takes the device's figures as inputs and is bound to `device`. Other models score
+    for the device that they learned from, wherever they are loaded.
 
     Args:
         name: As for `pull`: `auto`, a device or model name, an address, or a model folder.
@@ -70,10 +70,10 @@ def load_model(
             another kind; an id of the device index; or a row of the devices table.
 
     Returns:
-        The model; its `info` says where it comes from, and `print` shows that in short.
+        The model; its `info` says where it comes from, and `print` shows a summary of that.
 
     Raises:
-        CosthubError: One of its kinds: as `pull`, no such device, or the model cannot score for it.
+        CosthubError: One of its subclasses: as for `pull`, there is no such device, or the model cannot score for it.
 
     Example:
         >>> model = load_model("nvidia-h200", arch="mlp")
@@ -98,7 +98,7 @@ class ChosenModel:
     reason: str
     """Why it was chosen; empty for a model of the caller's own."""
     devices: tuple[str, ...] = ()
-    """Devices that it is for; unknown for a model of the caller's own."""
+    """The devices it is for; empty, since unknown, for a model of the caller's own."""
 
     @property
     def line(self) -> str:
@@ -109,15 +109,15 @@ class ChosenModel:
 
 
 class ModelChoice:
-    """A model whose name is checked at once, and which is read when the device is known.
+    """A model whose name is checked at once, and which is read once the device is known.
 
     Args:
         model: As for `load_model`, or a model of your own.
         arch: The architecture; by default that of the best model.
-        allow_other_kind: Whether to take a model of GPUs for a CPU, or the reverse.
+        allow_other_kind: Whether to accept a GPU model for a CPU, or the reverse.
 
     Raises:
-        CosthubError: There is no such model, or one of your own is no `CostModel`.
+        CosthubError: There is no such model, or one of your own is not a `CostModel`.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class ModelChoice:
         return self._own is not None and not self._own.name
 
     def check_local_kind(self, name: str) -> None:
-        """Refuses a named model of GPUs for a CPU of this machine, and the reverse, before TVM is loaded.
+        """Refuses a named GPU model for a CPU of this machine, and the reverse, before TVM is loaded.
 
         Args:
-            name: Of the device of this machine, or `auto`.
+            name: Name of the device of this machine, or `auto`.
 
         Raises:
-            ModelError: The model is for another kind of device, and nobody allowed that.
+            ModelError: The model is for another kind of device, and that was not allowed.
         """
         if self._found is not None and not self._allow_other_kind:
             check_local_kind(self._found.entry, name)
@@ -169,7 +169,7 @@ def own_model(model: object) -> CostModel:
     """A model that the caller made, if it can do more than score programs.
 
     Raises:
-        ArgumentError: It is no `CostModel`.
+        ArgumentError: It is not a `CostModel`.
     """
     from costhub.models.protocol import CostModel
 
@@ -186,7 +186,7 @@ def own_model(model: object) -> CostModel:
 
 
 def _named_device(name: str, entry: ModelEntry) -> str:
-    """The device that a name stands for, if the model has learned from it; else the one that the model is for."""
+    """The device that a name stands for, if the model has learned from it; otherwise the one that the model is for."""
     try:
         named = resolve_name(name).device.device_id
     except CosthubError:  # a folder, or the name of the model itself
@@ -202,10 +202,10 @@ def _loaded(found: ResolvedModel, row: Mapping[str, Any]) -> CostModel:
 
 
 def read_model(found: ResolvedModel) -> CostModel:
-    """Reads a model as its folder has it, bound to no further device.
+    """Reads a model as it is in its folder, without binding it to another device.
 
     Raises:
-        CosthubError: As `load_model`.
+        CosthubError: As for `load_model`.
     """
     from costhub.models.folder import load_model as read_folder
 
@@ -221,7 +221,7 @@ def _completed(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row_of(device: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row of a device: of this machine, of the index, or itself."""
+    """The row of a device of this machine or of the index; a row given as such is returned as it is."""
     if not isinstance(device, str):
         return device
     if device != AUTO:
@@ -234,11 +234,11 @@ def _row_of(device: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def check_local_kind(entry: ModelEntry, name: str) -> None:
-    """Refuses a model of GPUs for a CPU of this machine, and the reverse, before TVM is loaded.
+    """Refuses a GPU model for a CPU of this machine, and the reverse, before TVM is loaded.
 
     Args:
         entry: The model.
-        name: Of the device of this machine, or `auto`.
+        name: Name of the device of this machine, or `auto`.
 
     Raises:
         ModelError: The model is for another kind of device.

@@ -1,4 +1,4 @@
-"""Provides probe: what a device of this machine is, and what it can do, measured."""
+"""Provides probe: identifies a device of this machine and measures what it can do."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def probe(
     Args:
         device: `auto` for the whole CPU, `cuda`, or a name such as ``amd-epyc-zen5-1c-avx2``, which limits the CPU
             to one core and an instruction set.
-        budget_s: About how many seconds it takes.
-        out: A data folder to write the figures to as well, made if it is missing.
+        budget_s: Roughly how many seconds it takes.
+        out: A data folder to write the figures to as well, created if it is missing.
         progress: Show a progress bar on a terminal.
 
     Returns:
@@ -65,7 +65,7 @@ def probe(
 
     Raises:
         DeviceError: This machine has no such device.
-        MeasureError: The device does not run the first kernel, or other programs made the figures impossible.
+        MeasureError: The device cannot run the first kernel, or other programs made the figures impossible.
 
     Example:
         >>> probe()["peak_gflops"]  # doctest: +SKIP
@@ -101,10 +101,10 @@ def probe(
 
 
 def _check_plausible(row: Mapping[str, Any]) -> None:
-    """Refuses figures of a CPU that no CPU has: on a busy machine, some come out wrong by any factor.
+    """Refuses figures that no CPU can have: on a busy machine, some come out wrong by any factor.
 
     Raises:
-        MeasureError: One is far below another one that it cannot be below.
+        MeasureError: A figure is far below another that it cannot be below.
     """
     if row["kind"] != "cpu":
         return

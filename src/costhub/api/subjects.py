@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("costhub")
 
 _RELAX, _TORCH = ".json", ".pt2"
-"""How the names of files end that `tvm.ir.save_json` and ``torch.export.save`` wrote."""
+"""The endings of files written by `tvm.ir.save_json` and ``torch.export.save``."""
 _RELAX_FUNCTION = b'"relax.expr.Function"'
 """A text that `tvm.ir.save_json` writes for a module with a relax function, and for no other."""
 _ALL_OF_A_SUITE = ".*"
@@ -35,7 +35,7 @@ _NODES = b'"nodes"'
 """A text in everything that `tvm.ir.save_json` writes."""
 _MOST_JSON_BYTES = 1 << 30
 _READ_S = 60.0
-"""For TVM to read a module, which takes less than a second."""
+"""Time limit for TVM to read a module, which takes less than a second."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Subjects:
         """The workloads as the collector takes them; a kernel that two networks contain occurs twice.
 
         Args:
-            measurer: What measures them; its target decides on the kernels of networks.
-            lowering: How kernels are made of operators; by default as TVM does it by itself.
+            measurer: Measures them; its target determines the kernels of networks.
+            lowering: How operators are lowered to kernels; by default as TVM does it on its own.
 
         Raises:
-            WorkloadError: As `jobs`, or a network has no kernel that can be measured.
+            WorkloadError: As for `jobs`, or a network has no kernel that can be measured.
         """
         names = [name for name in self.workloads if Path(name).suffix != _RELAX]
         files = [job for name in self.workloads if name not in names for job in named_jobs(name)]
@@ -99,7 +99,7 @@ class ModuleWorkload:
     mod: Any
     """A ``tvm.IRModule`` with one function."""
     networks: tuple[tuple[str, float], ...] = ()
-    """It is of none that costhub knows."""
+    """Empty: it belongs to no network that costhub knows."""
 
     @property
     def family(self) -> str:
@@ -117,10 +117,10 @@ def read_subjects(what: Any, out: Path) -> Subjects:
     """Sorts what is to be tuned into workloads and networks.
 
     Args:
-        what: A name (a network's comes before that of a suite, whose workloads ``resnet18.*`` names in any case), a
-            path, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` or ``PrimFunc``, several of
+        what: A name (if a network and a suite share it, that of the network; ``resnet18.*`` always names the workloads
+            of the suite), a path, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` or ``PrimFunc``, several of
             these, a mapping from names to them, or what has been sorted before.
-        out: Where a network that is in memory is written, since child processes read it.
+        out: Where a network in memory is written, so that child processes can read it.
 
     Raises:
         WorkloadError: It is something else, or a file does not exist.
@@ -154,7 +154,7 @@ def read_subjects(what: Any, out: Path) -> Subjects:
 
 
 def is_network(text: str) -> bool:
-    """Whether a name or a file stands for a whole network, and not for single workloads.
+    """Whether a name or a file stands for a whole network rather than for single workloads.
 
     Example:
         >>> is_network("mobilenet_v2"), is_network("mine.pt2"), is_network("softmax")
@@ -167,13 +167,13 @@ def is_network(text: str) -> bool:
 
 
 def _is_of(value: Any, module: str, name: str) -> bool:
-    """Whether `value` is of a class of torch or TVM, which are not imported for the question."""
+    """Whether `value` is an instance of a class of torch or TVM, found out without importing them."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(value, getattr(loaded, name))
 
 
 def _one_module(value: Any) -> Any:
-    """The ``tvm.IRModule`` that `value` is, or that holds the function `value`."""
+    """The ``tvm.IRModule`` that `value` is, or one that holds the function `value`."""
     if _is_of(value, "tvm", "IRModule"):
         return value
     if _is_of(value, "tvm.tirx", "PrimFunc"):
@@ -191,7 +191,7 @@ def _is_relax(mod: Any) -> bool:
 
 
 def _function_name(value: Any) -> str:
-    """The name that a function has, or that of the only function of a module; `workload` if it says nothing."""
+    """The name of a function, or of a module's only function; `workload` if that says nothing."""
     functions = list(value.functions.values()) if _is_of(value, "tvm", "IRModule") else [value]
     symbol = str((functions[0].attrs or {}).get("global_symbol", "main")) if len(functions) == 1 else "main"
     return "workload" if symbol == "main" else symbol
@@ -224,7 +224,7 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
         devices: Devices of this machine, or `auto`; none for boards.
 
     Raises:
-        CosthubError: One of its kinds: there is no such workload, network, file or device, or a wrong file.
+        CosthubError: One of its subclasses: there is no such workload, network, file or device, or a file is wrong.
     """
     from costhub.collector.device.local import find_local
     from costhub.collector.workloads.network_kernels import name_networks
@@ -248,7 +248,7 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
 
 
 def _check_known(name: str, find: Callable[[Sequence[str]], object]) -> None:
-    """Refuses an unknown name; what looks like a file, with a sentence on files."""
+    """Refuses an unknown name; one that looks like a file gets a sentence about files."""
     try:
         find([name])
     except UnknownNameError:
@@ -307,7 +307,7 @@ def named_jobs(text: str) -> list[Job]:
 
 
 def _module_in(path: Path) -> Any:
-    """The module in a file, which a child process has read first: TVM crashes on nodes that form a circle."""
+    """The module in a file, which a child process has read first: TVM crashes on nodes that form a cycle."""
     from costhub.dataset.workload import check_module_text, module_from_json
     from costhub.isolation.child import Child, ChildDied, ChildTimeout
     from costhub.isolation.limits import FOR_STRANGERS
@@ -329,8 +329,8 @@ def _module_in(path: Path) -> Any:
 
 
 MOST_BYTES = 2.0**28
-"""Of a kernel's arguments. Making them takes long for each program, but the last layer of a language model, which
-reads 150 MB for each token, takes more of the network's time than all others."""
+"""Of a kernel's arguments. Creating them takes long for each program, but the last layer of a language model, which
+reads 150 MB for each token, takes more of the network's time than all other layers."""
 
 
 def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None = None) -> list[Job]:
@@ -339,7 +339,7 @@ def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None
     Args:
         networks: What `costhub.collector.workloads.network_kernels.network_workloads` takes.
         target: The TVM target, as JSON.
-        lowering: How kernels are made of operators; by default as TVM does it by itself.
+        lowering: How operators are lowered to kernels; by default as TVM does it on its own.
 
     Raises:
         WorkloadError: A network has no kernel that TVM can tune.

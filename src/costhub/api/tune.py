@@ -50,14 +50,14 @@ class TuneOptions:
     draft: str | CostModel | None = None
     """A cheap model that ranks all candidates, so that the model scores only the best of them."""
     stop: str = "gain"
-    """When the search ends before its trials are spent: gain (where another batch promises too little) or never."""
+    """When the search ends before its trials are spent: gain (when another batch promises too little) or never."""
     from_scratch: bool = False
-    """Measure only what the strategy proposes. Otherwise the first batch also has the fastest schedules that the hub
-    knows of the very workload."""
+    """Measure only what the strategy proposes. Otherwise the first batch also includes the fastest schedules that the
+    hub knows for this very workload."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
-    """Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ."""
+    """Use polynomials for exp, tanh and erf in networks: several times as fast, but the last digits differ."""
     layout: str = "blocked"
     """Layout of a network's convolutions on a CPU: blocked (NCHW16c with AVX-512) or plain (NCHW, as in torch)."""
     torch_compile: bool = False
@@ -65,9 +65,9 @@ class TuneOptions:
     time_unscheduled: bool = False
     """Time each workload without a schedule as well: plain loops on one thread, up to a minute each."""
     allow_other_kind: bool = False
-    """Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance."""
+    """Accept a GPU model for a CPU, or the reverse, although it ranks programs about as well as chance."""
     command: str | None = None
-    """What the report says to repeat the search; by default the call in Python."""
+    """The command that the report gives for repeating the search; by default the Python call."""
 
     @property
     def said(self) -> str:
@@ -76,7 +76,7 @@ class TuneOptions:
 
     @property
     def lowering(self) -> Lowering:
-        """How kernels of networks are made."""
+        """How networks are lowered to kernels."""
         from costhub.collector.workloads.network_source import Lowering
 
         return Lowering(self.fast_math, self.layout)
@@ -110,25 +110,25 @@ def tune(
     seed: int = 0,
     progress: bool = True,
 ) -> Tuning:
-    """Searches for fast programs of workloads or whole networks, led by a pretrained cost model.
+    """Searches for fast programs of workloads or whole networks, guided by a pretrained cost model.
 
-    The folder `out` gets a TVM database, a report and a plot for each workload. A network for a CPU is then
+    The folder `out` receives a TVM database, a report and a plot for each workload. A network for a CPU is then
     compiled to ``out/NETWORK.so``, checked against torch and timed. After an interruption, the same call
     continues where the search stopped.
 
     Args:
         what: A workload (``matmul.256x256x256``), a suite, a network (``mobilenet_v2``), a file (``.pt2`` of
             ``torch.export.save``, ``.json`` of ``tvm.ir.save_json``), a ``torch.export.ExportedProgram``, a
-            ``tvm.IRModule`` or a ``PrimFunc``; a list of these, or a dictionary from names to them.
+            ``tvm.IRModule`` or a ``PrimFunc``; a list of these, or a dictionary that maps names to them.
         out: Folder for the results.
         trials: The most programs to measure per workload, on average; workloads likely to improve get more. The search
-            ends sooner where another batch of programs promises too little; ``TuneOptions(stop="never")`` spends all.
-        model: `auto` for the best model for this machine (one of its own device, or else any-cpu or any-gpu); a name,
-            address or folder as for `costhub.load_model`; or a `CostModel` of your own.
+            ends sooner if another batch of programs promises too little; ``TuneOptions(stop="never")`` spends all.
+        model: `auto` for the best model for this machine (one for its own device, or any-cpu or any-gpu otherwise); a
+            name, address or folder as for `costhub.load_model`; or a `CostModel` of your own.
         device: `auto` for this machine's CPU, `cuda`, another device of this machine, `BoardsAt`, or a measurer
             of `costhub.collector.measurer`.
         options: How the search proceeds.
-        seed: Of the search.
+        seed: Seed of the search.
         progress: Show a progress bar on a terminal.
 
     Returns:
@@ -136,7 +136,7 @@ def tune(
         in `networks`, and no library.
 
     Raises:
-        CosthubError: One of its kinds: a name, file, model or device does not exist, the workload cannot be
+        CosthubError: One of its subclasses: a name, file, model or device does not exist, the workload cannot be
             scheduled, or nothing can be measured.
 
     Example:
@@ -242,9 +242,9 @@ class _Search:
             )
 
     def _about(self, model: ChosenModel) -> dict[str, str]:
-        """What the report says of the search besides its results."""
+        """What the report says about the search besides its results."""
         what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
-        given = "model" if self.chosen.is_unnamed else repr(model.name)  # of an unnamed one, only the caller has it
+        given = "model" if self.chosen.is_unnamed else repr(model.name)  # only the caller has an unnamed one
         how = f"trials={self.trials}, model={given}, seed={self.seed}"
         return {
             "model": model.name,
@@ -255,7 +255,7 @@ class _Search:
 
 
 def known_schedules(device: Mapping[str, Any]) -> KnownSchedules:
-    """The schedules that the hubs on this machine know for a device; none, with a warning, where data are damaged.
+    """The schedules that the hubs on this machine know for a device; none, with a warning, if the data are damaged.
 
     Args:
         device: Its row of the devices table.
@@ -273,7 +273,7 @@ def known_schedules(device: Mapping[str, Any]) -> KnownSchedules:
 def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
     """Says how to give the model this device's figures, and how to make a model for the device.
 
-    Says nothing for boards, which are probed on the board, and for a device that the model is for.
+    Says nothing for boards, which are probed on the board itself, or for a device that the model is for.
     """
     from costhub.collector.device.local import local_limits, local_names
     from costhub.hub.catalogue.devices import complete_device_row, knows_instructions

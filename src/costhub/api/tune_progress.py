@@ -1,4 +1,4 @@
-"""Provides TuneProgress: what a search shows of itself while it runs."""
+"""Provides TuneProgress: what a search shows while it runs."""
 
 from __future__ import annotations
 

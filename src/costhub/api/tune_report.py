@@ -37,8 +37,8 @@ def read_report(out: Path) -> dict[str, Any] | None:
         The content of `report.json`; None if the file is missing or torn.
 
     Raises:
-        DataError: A newer costhub or `costhub compile` wrote it, or it is not a report that the next one could go on
-            with.
+        DataError: A newer costhub or `costhub compile` wrote it, or it is not a report that the next one could
+            continue.
     """
     path = out / REPORT
     if not path.exists() and not path.is_symlink():
@@ -65,12 +65,12 @@ def read_report(out: Path) -> dict[str, Any] | None:
 def stopped_before(
     earlier: Mapping[str, Any] | None, rule: str, cap: int, names: Iterable[str]
 ) -> dict[str, Any] | None:
-    """Where the same search was ended by the same rule before; None if it was not.
+    """Where the same rule has ended the same search before; None if it has not.
 
     Without this, a finished search would go on for a batch or two whenever its command is repeated.
 
     Args:
-        earlier: What `read_report` gave.
+        earlier: What `read_report` returned.
         rule: The rule of the new search.
         cap: The trials of the new search, of all workloads together.
         names: Its workloads.
@@ -94,7 +94,7 @@ class TuneReport:
     """The report of a search by `costhub tune`."""
 
     results: Sequence[TuneResult]
-    """Of each workload."""
+    """Those of each workload."""
     out: Path
     """The folder."""
     weights: Mapping[str, float]
@@ -107,7 +107,7 @@ class TuneReport:
     """`model`, `model_reason`, `method`, `command`, `load_average` and `cores` of this machine at the start, and
     `stopped`, why a rule ended the search."""
     earlier: Mapping[str, Any] | None = None
-    """The report of the search before, see `read_report`; its workloads and networks are kept."""
+    """The report of the previous search, see `read_report`; its workloads and networks are kept."""
 
     def write(self, networks: Sequence[FinishedNetwork] = ()) -> dict[str, Any]:
         """Writes report.html, report.md with its pictures, and report.json; returns what report.json holds.
@@ -159,7 +159,7 @@ class TuneReport:
         return with_earlier(summary, self.earlier)
 
     def _peak_source(self) -> str:
-        """Where `complete_device_row` has the peak from: `probe`, this machine or its board, or `index`."""
+        """Where `complete_device_row` takes the peak from: `probe` (this machine or its board) or `index`."""
         from costhub.hub.catalogue.devices import find_device
 
         indexed = find_device(str(self.device["device_id"]))
@@ -167,7 +167,7 @@ class TuneReport:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Writes a file that is old or new at any moment, even if the process is killed."""
+    """Writes a file that is either old or new at any moment, even if the process is killed."""
     part = path.with_name(f"{path.name}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)

@@ -40,12 +40,12 @@ class Tuning:
 
     @property
     def before_us(self) -> float | None:
-        """Latency of the network in PyTorch, in microseconds; None for workloads alone and relax networks."""
+        """Latency of the network in PyTorch, in microseconds; None for single workloads and relax networks."""
         return self._networks_us(TORCH)
 
     @property
     def latency_us(self) -> float | None:
-        """Latency of the network, or of the workload, in microseconds; of several, the sum.
+        """Latency of the network, or of the workload, in microseconds; for several, the sum.
 
         Kernels of a network that was not compiled count as often as it calls them. None if any is unknown.
         """
@@ -62,7 +62,7 @@ class Tuning:
 
     @property
     def report(self) -> Path:
-        """The page to open in a browser; `report.md` and `report.json` beside it hold the same."""
+        """The page to open in a browser; `report.md` and `report.json` beside it have the same content."""
         return self.out / "report.html"
 
     @property
@@ -72,7 +72,7 @@ class Tuning:
 
     @property
     def libraries(self) -> dict[str, Path]:
-        """Network -> its compiled library; without networks whose outputs differ from torch's."""
+        """Network -> its compiled library; networks whose outputs differ from torch's are left out."""
         return {network.network: Path(network.library) for network in self.networks if network.library}
 
     @property
@@ -118,7 +118,7 @@ class Tuning:
 
     @property
     def _rows(self) -> Sequence[Mapping[str, Any]]:
-        """Of the report; those of earlier searches in its folder come after."""
+        """This search's rows of the report; those of earlier searches in its folder come after them."""
         rows: Sequence[Mapping[str, Any]] = self.summary["workloads"][: len(self.workloads)]
         return rows
 

@@ -1,4 +1,4 @@
-"""Provides wrong_file and check_exported: what a file is that is no exported network, and how to export one."""
+"""Provides wrong_file and check_exported: what a file is if it is not an exported network, and how to export one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {
     ".ckpt": "is a checkpoint of a training, not an exported network",
     ".so": "is a compiled library",
 }
-"""How the names of files end that people give instead of an exported network -> what these are."""
+"""Endings of files that people give instead of an exported network -> what these files are."""
 _TORCH = (".pt", ".pth", ".bin", ".jit", ".ts")
 """Endings of what ``torch.save`` and ``torch.jit.save`` write."""
 _WRITERS = {
@@ -28,7 +28,7 @@ _WRITERS = {
 _EXPORTED = (b"/archive_format", b"/data/weights/", b"serialized_exported_program.json")
 """Names in an exported network, which may also hold a file of torch.save, with its inputs."""
 _HEAD_BYTES, _TAIL_BYTES = 1 << 10, 1 << 20
-"""The first name in a zip archive stands at its start, all of them at its end: a megabyte has room for 10,000."""
+"""A zip archive has its first name at its start and all names at its end: a megabyte has room for 10,000."""
 
 
 def is_meant_as_file(text: str) -> bool:
@@ -58,10 +58,10 @@ def wrong_file(text: str) -> WorkloadError:
 
 
 def check_exported(text: str) -> None:
-    """Refuses a ``.pt2`` that ``torch.export.save`` has not written, as far as its two ends tell, without torch.
+    """Refuses a ``.pt2`` that ``torch.export.save`` has not written, as far as the file's two ends tell, without torch.
 
     Raises:
-        WorkloadError: It is no zip archive, or one of ``torch.save`` or ``torch.jit.save``.
+        WorkloadError: It is not a zip archive, or is one written by ``torch.save`` or ``torch.jit.save``.
     """
     path = Path(text)
     if not is_archive(path):
@@ -72,7 +72,7 @@ def check_exported(text: str) -> None:
 
 
 def _writer(path: Path) -> str | None:
-    """Which function of torch wrote a file, if it is one that keeps no exported network."""
+    """Which function of torch wrote a file, if it is one that does not write exported networks."""
     with open_regular(path, error=WorkloadError) as file:
         names = file.read(_HEAD_BYTES)
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""Provides estimate: what a kernel or a network takes on a device once a search has found its programs."""
+"""Provides estimate: how long a kernel or network takes on a device once a search has found its programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TRIALS = 64
 MOST_TRIALS = 100_000
 MAX_ROW_BYTES = 1 << 20
 _GENERIC = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "num-cores": 1}
-"""The target to take networks apart for, where a device's row has none. In torch's layouts, no kernel depends on it."""
+"""The target for which networks are split if a device's row has none. In torch's layouts, no kernel depends on it."""
 
 
 @dataclass(frozen=True)
@@ -59,25 +59,25 @@ def estimate(
     predictor: str | Path | LatencyPredictor = "auto",
     progress: bool = True,
 ) -> Estimate:
-    """Estimates what workloads or whole networks take on a device, as found by a search; nothing is measured.
+    """Estimates how long workloads or whole networks take on a device after a search; nothing is measured.
 
-    A kernel that a hub has on this very device gets the latency of its best program. All others are predicted by trees
-    that learned from the best programs of the hub, from the numbers of workload and device. Networks are taken apart
-    in torch's layouts; their kernels are added up.
+    A kernel for which a hub has measurements on this very device gets the latency of its best program. All others are
+    predicted from figures of the workload and the device, by trees that learned from the best programs of the hub.
+    Networks are split into kernels in torch's layouts, and the latencies of the kernels are added up.
 
     Args:
         what: As for `costhub.tune`.
-        device: A name of `costhub devices`, `auto` for this machine's CPU, or a row as `costhub probe --json` prints
+        device: A name from `costhub devices`, `auto` for this machine's CPU, or a row as `costhub probe --json` prints
             it: a mapping, JSON, or a file.
-        trials: Programs of the search that predicted kernels assume.
+        trials: How many programs the search measures, as assumed for predicted kernels.
         interval: The share of figures that should lie between `low_us` and `high_us`.
-        data: Measurements of your own, beside those of the hubs here.
-        fast_math: Networks use polynomials for exp, tanh and erf.
-        predictor: A folder of another one, or a loaded one; by default that of the hubs.
+        data: Measurements of your own, in addition to those of the hubs on this machine.
+        fast_math: Whether networks use polynomials for exp, tanh and erf.
+        predictor: The folder of another predictor, or a loaded one; by default that of the hubs.
         progress: Show a progress bar on a terminal.
 
     Raises:
-        CosthubError: One of its kinds: there is no such workload, network, device or file, the device's peak and
+        CosthubError: One of its subclasses: there is no such workload, network, device or file, the device's peak and
             bandwidth are not known, or the predictor is damaged.
 
     Example:
@@ -134,13 +134,13 @@ def _read(folder: Path, revision: str | None) -> LatencyPredictor:
 
 
 def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The row of a device with the figures that predictions need, and its TVM target if that is known.
+    """The row of a device with the figures that predictions need, and its TVM target if known.
 
     Args:
         device: As for `estimate`.
 
     Raises:
-        CosthubError: One of its kinds: no device has that name, the file holds no row, or its figures are not known.
+        CosthubError: No device has that name, the file holds no row, or its figures are not known.
     """
     from costhub.collector.device.local import find_local, local_names
     from costhub.models.latency.inputs import device_figures
@@ -219,7 +219,7 @@ def _kernels(
 
 
 def _pools(ids: set[str], setting: _Setting) -> dict[str, Pool]:
-    """What the data folders have of some workloads on the device; of several, that with the most programs."""
+    """The data folders' programs of some workloads on the device; if several have one, those of the largest pool."""
     from costhub.dataset.folder import DataFolder
     from costhub.models.latency.pools import read_pools
 
@@ -235,7 +235,7 @@ def _pools(ids: set[str], setting: _Setting) -> dict[str, Pool]:
 def _network(
     name: str, kernels: tuple[KernelEstimate, ...], figures: tuple[Uncertain, ...], setting: _Setting
 ) -> NetworkEstimate:
-    """Adds up kernels; the interval is of the sum, over draws in which kernels are off together."""
+    """Adds up kernels; the interval is that of the sum, over draws in which kernels are off together."""
     import numpy as np
 
     from costhub.models.latency.pools import CPU, family

@@ -1,4 +1,4 @@
-"""Provides Estimate: what kernels and networks take on a device, as a table and as JSON."""
+"""Provides Estimate: how long kernels and networks take on a device, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.versions import __version__
 
 KIND, VERSION = "estimate", 1
-"""Of the JSON; the version is raised whenever code of today could not read what it wrote before."""
+"""Of the JSON; the version is raised whenever the code can no longer read what it wrote before."""
 MEASURED, PREDICTED = "measured", "predicted"
 
 
 @dataclass(frozen=True)
 class KernelEstimate:
-    """What one call of a kernel takes."""
+    """How long one call of a kernel takes."""
 
     workload: str
     """Its name."""
     workload_id: str
     operator: str
     calls: float
-    """In its network; 1 for a single kernel."""
+    """How often its network calls it; 1 for a single kernel."""
     latency_us: float
     low_us: float
     high_us: float
     source: str
-    """`MEASURED`: the best of the programs that the hub has of it on this device; or `PREDICTED`."""
+    """`MEASURED`, the best of the hub's programs for it on this device, or `PREDICTED`."""
     programs: int | None
-    """How many were measured."""
+    """How many programs were measured; None for a predicted kernel."""
 
 
 @dataclass(frozen=True)
 class NetworkEstimate:
-    """What one call of a network takes: its kernels times their calls, and the rest."""
+    """How long one call of a network takes: its kernels times their calls, plus the rest."""
 
     network: str
     kernels: tuple[KernelEstimate, ...]
     kernels_us: float
     """The sum over the kernels."""
     rest_us: float | None
-    """What small kernels and the runtime take beside them; None where it is not known (GPUs)."""
+    """What small kernels and the runtime add to them; None where that is not known (GPUs)."""
     low_us: float
     high_us: float
 
     @property
     def latency_us(self) -> float:
-        """The kernels and the rest."""
+        """The kernels plus the rest."""
         return self.kernels_us + (self.rest_us or 0.0)
 
     @property
@@ -61,7 +61,7 @@ class NetworkEstimate:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """What kernels and networks take on a device; `print` shows it as a table.
+    """How long kernels and networks take on a device; `print` shows it as a table.
 
     Example:
         >>> kernel = KernelEstimate("softmax", "5f", "softmax", 1.0, 10.0, 8.0, 12.0, MEASURED, 32)
@@ -73,14 +73,14 @@ class Estimate:
 
     device_id: str
     trials: int
-    """Programs of the search that predicted kernels assume."""
+    """How many programs the search measures, as assumed for predicted kernels."""
     interval: float
     """The share of figures that should lie between `low_us` and `high_us`."""
     kernels: tuple[KernelEstimate, ...]
     """The single workloads asked for."""
     networks: tuple[NetworkEstimate, ...]
     is_new_device: bool = False
-    """Whether the predictor has learned from no measurement of the device."""
+    """Whether the predictor has not learned from any measurement of the device."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -38,13 +38,13 @@ SUITE = {
     "nvidia-a100": "workload-18-seed0",
     "amd-epyc-zen5-1c": "workload-40-seed0",
 }
-"""Device -> the split from whose test side its workloads are taken; the device's models have not learned from these."""
+"""Device -> the split whose test side provides its workloads; the device's models have not learned from these."""
 FROZEN = "frozen"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions:
-    """What `bench_search` plays against, and how."""
+    """What `bench_search` plays a strategy against, and how."""
 
     devices: Sequence[str] = ()
     """Devices whose workloads are searched; by default all of the suite."""
@@ -53,15 +53,15 @@ class BenchOptions:
     split: str | None = None
     """With `data`: use the workloads of its test side only."""
     workloads: int = WORKLOADS
-    """Of each device: those with the most programs."""
+    """How many of each device: those with the most programs."""
     method: str = "frozen"
-    """How the model learns from what is measured, as for `costhub.tune`, whose default is `brief`. Frozen, it does not,
-    and nor does a model that only predicts."""
+    """How the model learns from what is measured, as for `costhub.tune`, whose default is `brief`. With `frozen` it
+    does not learn, and neither does a model that can only predict."""
     settings: ReplaySettings = field(default_factory=ReplaySettings)
     every: bool = False
     """Include workloads that the model has learned from."""
     t4: str | Path | None = None
-    """A folder for the searches in the T4 format."""
+    """Folder to which to write the searches in the T4 format."""
 
 
 def bench_search(
@@ -71,10 +71,10 @@ def bench_search(
     options: BenchOptions | None = None,
     progress: bool = True,
 ) -> ReplayResult:
-    """Replays searches among programs that were all measured before, and scores them.
+    """Replays searches among programs that have all been measured already, and scores them.
 
     Args:
-        strategy: A name of `REPLAY_STRATEGIES`, FILE.py:CLASS, MODULE:CLASS, or the class itself; see `ReplayStrategy`.
+        strategy: A name in `REPLAY_STRATEGIES`, FILE.py:CLASS, MODULE:CLASS, or the class itself; see `ReplayStrategy`.
         model: A name or folder as for `costhub.load_model`, which is bound to each device; FILE.py:NAME, MODULE:NAME or
             an object with ``predict(rows, counts)``; or None for a strategy that needs no model. ``auto`` takes the
             best model for each device.
@@ -116,7 +116,7 @@ def bench_search(
                 scores.append(replay(workload, factory, new_model, options.settings))
                 shown.update(1)
             played += workloads
-    # `auto` may stand for another model on each device.
+    # `auto` may stand for a different model on each device.
     model_name = names.pop() if len(names) == 1 else str(model)
     result = ReplayResult(name, model_name, method, options.settings, tuple(scores))
     if options.t4 is not None:
@@ -170,7 +170,7 @@ def _check_unknown(scorer: Any, device: str, chosen: Set[str]) -> None:
 
 
 def _named_model(name: str, device: str, options: BenchOptions) -> CostModel:
-    """Bound to the device, as far as the index or the data know it."""
+    """The model, bound to the device as far as the index or the data know it."""
     if options.data is None:
         return load_model(name, device=device)
     row = device_rows(find_data(options.data).path, [device])[device]
@@ -185,7 +185,7 @@ def _models(scorer: Any, method: str) -> tuple[Callable[[int], SearchModel | Non
     from costhub.search.search_model import SearchModel
     from costhub.transfer.methods.by_name import find_method
 
-    # What only predicts cannot be carried over to a task.
+    # A model that can only predict cannot be carried over to a task.
     chosen = method if isinstance(scorer, CostModel) else FROZEN
     how = find_method(chosen)
     return lambda seed: SearchModel(scorer, method=how, seed=seed), chosen
@@ -222,7 +222,7 @@ def _is_reference(text: str) -> bool:
 
 
 def imported(reference: str) -> Any:
-    """What FILE.py:NAME or MODULE:NAME stands for. The file is run: it is code of yours.
+    """What FILE.py:NAME or MODULE:NAME stands for. This runs the file, which must be code of your own.
 
     Raises:
         ArgumentError: There is no such file, module or name, or its code fails.

@@ -17,10 +17,10 @@ from costhub.search.replay.workloads import ReplayWorkload
 from costhub.versions import __version__
 
 VERSION = 1
-"""Of the JSON; raised whenever code of today could not read what it wrote before."""
+"""Of the JSON; raised whenever the code can no longer read what it wrote before."""
 T4_VERSION = "1.0.0"
 _SHOWN = (1, 16, 64)
-"""Trials of which the table shows the best so far."""
+"""Numbers of trials after which the table shows the best so far."""
 _COLUMNS = (
     TableColumn("device", "device"),
     number("workloads", "workloads", "d"),
@@ -50,21 +50,21 @@ class ReplayResult:
 
     strategy: str
     model: str
-    """Name of the model; empty for none."""
+    """Name of the model; empty if there was none."""
     method: str
-    """How the model learned; empty for none."""
+    """How the model learned; empty if there was none."""
     settings: ReplaySettings
     scores: tuple[ReplayScore, ...]
     """One for each workload of each device."""
 
     @property
     def score(self) -> float:
-        """Mean over the devices, of the means over their workloads."""
+        """Mean over the devices of the means over their workloads."""
         return statistics.fmean(statistics.fmean(s.score for s in own) for own in self.by_device.values())
 
     @property
     def summary(self) -> dict[str, Any]:
-        """All but the curves, for JSON."""
+        """Everything but the curves, for JSON."""
         return {
             "costhub": "replay",
             "version": VERSION,
@@ -159,7 +159,7 @@ def _device_row(device: str, scores: Sequence[ReplayScore]) -> dict[str, Any]:
 
 
 def plot_curves(result: ReplayResult, path: str | Path) -> Path:
-    """Draws how close to the optimum the best so far comes, mean over the workloads of each device.
+    """Plots how close the best so far comes to the optimum, averaged over the workloads of each device.
 
     Args:
         result: The scores.
@@ -189,8 +189,8 @@ def write_t4(result: ReplayResult, workloads: Sequence[ReplayWorkload], folder: 
 
     Args:
         result: The scores.
-        workloads: Those that were searched, in the same order.
-        folder: Where the files go; made if missing.
+        workloads: The workloads that were searched, in the same order.
+        folder: Where the files go; created if missing.
 
     Returns:
         The files.
