@@ -17,7 +17,7 @@ class SearchFolder:
     """The folder of a search, which one process at a time may use.
 
     Two searches that write to one folder would measure the same programs, and the report of one would replace
-    that of the other. The lock ends with `release` or with the process, however that ends.
+    that of the other. The lock ends with `release` or when the process ends, in whatever way.
 
     Args:
         path: The folder, created if it is missing.
@@ -50,12 +50,12 @@ class SearchFolder:
 
 
 class SearchDatabase:
-    """A ``ms.database.JSONDatabase`` in a folder, which stock TVM reads; created if it is missing.
+    """A ``ms.database.JSONDatabase`` in a folder, readable by stock TVM; created if it is missing.
 
-    A line that an interrupted search has not finished is dropped, since TVM cannot open such a file.
+    A line that an interrupted search left unfinished is dropped, since TVM cannot open such a file.
 
     Args:
-        folder: Where `FILES` lie.
+        folder: The folder of `FILES`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,7 +72,7 @@ class SearchDatabase:
         return read_records(self.database, target, workload)
 
     def add(self, mod: Any, candidate: Any, run_s: Sequence[float] | None, target: Any) -> None:
-        """Adds one measured candidate; no seconds where it failed."""
+        """Adds one measured candidate; `run_s` is None if it failed."""
         from tvm.s_tir import meta_schedule as ms
 
         record = ms.database.TuningRecord(
@@ -86,7 +86,7 @@ class SearchDatabase:
 
 
 def drop_unfinished_line(path: Path) -> None:
-    r"""Cuts a file of lines after the last one that ends; a missing file stays missing.
+    r"""Truncates a file of lines after the last complete one; a missing file stays missing.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Provides Knobs: what a schedule decided, read from its trace, and turned one step up or down."""
+"""Provides Knobs: the decisions of a schedule, read from its trace, and turned one step up or down."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MAX_SIZE = 1 << 62
 
 @dataclass(frozen=True)
 class Knobs:
-    """The decisions of a schedule; two programs of a workload are the same where their knobs are.
+    """The decisions of a schedule; two programs of a workload are the same if their knobs are.
 
     The programs of a workload come from several sketches: lists of instructions that differ in more than
     their decisions. The third decision of one sketch has nothing to do with the third of another, so a knob
-    is a place in a sketch. Post-processing is left out, since it follows from the rest.
+    belongs to a place in a sketch. Post-processing is left out, since it follows from the rest.
 
     Example:
         >>> Knobs.read('[[["SamplePerfectTile",["l1"],[2,64],["v2","v3"]]],[[0,[8,16]]]]').decisions
@@ -41,7 +41,7 @@ class Knobs:
 
     @classmethod
     def read(cls, trace_json: str) -> Knobs:
-        """The knobs of a trace as the column `trace` has it.
+        """The knobs of a trace in the form of the column `trace`.
 
         Raises:
             DataError: The text is not a trace, or a decision is neither a number nor a list of numbers.
@@ -62,7 +62,7 @@ class Knobs:
             decisions: Pairs of the number of an instruction and its decision.
 
         Raises:
-            DataError: As `read`.
+            DataError: As for `read`.
         """
         first = list(instructions[: before_postproc(instructions)])
         decided = {place: _decision(value) for place, value in decision_pairs(decisions) if place >= 0}
@@ -75,15 +75,15 @@ class Knobs:
 
     @property
     def components(self) -> frozenset[tuple[str, int, Decision]]:
-        """Sketch, place and decision of each knob: what two programs have in common, if anything."""
+        """Sketch, place and decision of each knob: the parts that two programs may have in common."""
         return frozenset((self.sketch, place, decision) for place, decision in self.decisions)
 
 
 def coordinates(programs: Sequence[Knobs]) -> Scores:
-    """Programs as points, near to one another where their schedules are alike.
+    """Programs as points, which are close to one another if their schedules are alike.
 
     Sizes are log2, one column each; choices are unchanged. Every sketch has its own columns, which are 0
-    for programs of another, and one that is 1 for its programs.
+    for programs of other sketches, and an additional one that is 1 for its own programs.
 
     Returns:
         (n, columns of all sketches among the programs).
@@ -123,7 +123,7 @@ def _is_number(value: Any) -> bool:
 
 
 def without_size(instruction: Any) -> tuple[Any, int | None]:
-    """The instruction, in plain lists, without the size that it annotates, and that size; None for other instructions.
+    """The instruction, in plain lists, without the size that it annotates, and that size (None for other instructions).
 
     TVM's MutateParallel decides by replacing the number in an annotation.
     """
@@ -146,8 +146,8 @@ class SketchKnobs:
     """What can be turned in the traces of one sketch.
 
     A tile of n factors has n - 1 knobs, one between each level and the next: up moves the smallest prime
-    factor of the inner level outwards, down that of the outer level inwards. So the product stays what it
-    was, and all factorisations can be reached. A choice goes to the next or the previous alternative, a
+    factor of the inner level outwards, down that of the outer level inwards. The product thus stays the
+    same, and all factorisations can be reached. A choice goes to the next or the previous alternative, a
     compute location one loop further in or out. Other decisions stay, as do annotations; TVM samples them
     when a program is drawn.
     """
@@ -159,7 +159,7 @@ class SketchKnobs:
 
     @classmethod
     def of(cls, trace: Any) -> SketchKnobs:
-        """Those of a ``Trace`` with decisions."""
+        """The knobs of a ``Trace`` with decisions."""
         decided: list[tuple[int, str, int]] = []
         knobs: list[tuple[int, int]] = []
         for place, instruction in enumerate(trace.insts):
@@ -196,7 +196,7 @@ class SketchKnobs:
         return np.array(values, dtype=np.float32)
 
     def turned(self, trace: Any, directions: IntArray) -> Any:
-        """The ``Trace`` after turning every knob; one at its end stays.
+        """The ``Trace`` after turning every knob; a knob at its limit stays.
 
         Args:
             trace: Of this sketch.
@@ -227,7 +227,7 @@ def moved_factor(factors: Sequence[int], level: int, step: int, *, innermost: in
 
     Args:
         factors: From the outermost level to the innermost.
-        level: The outer one of the two.
+        level: The outer of the two levels.
         step: 1 moves outwards, -1 inwards.
         innermost: The largest innermost factor that is allowed; 0 or less allows any.
 

@@ -24,7 +24,7 @@ from costhub.search.zero_trials.carry import SketchTraces
 from costhub.search.zero_trials.ranking import known_programs
 
 BEGIN_FROM = 2
-"""Programs whose neighbours are looked at: the fastest."""
+"""How many of the fastest programs have their neighbours considered."""
 
 
 class OwnProposals:
@@ -32,9 +32,9 @@ class OwnProposals:
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
-        search: Its `known`, `known_sources` and `descends` say what is proposed.
+        search: Its `known`, `known_sources` and `descends` determine what is proposed.
         context: The ``ms.TuneContext`` of workload and target.
-        sketches: What ``context.generate_design_space()`` gave.
+        sketches: What ``context.generate_design_space()`` returned.
     """
 
     def __init__(self, mod: Any, search: Search, context: Any, sketches: Sequence[Any]) -> None:
@@ -51,7 +51,7 @@ class OwnProposals:
         return [measure_candidate(each) for each in programs]
 
     def add(self, candidates: Sequence[Any], results: Sequence[Any]) -> None:
-        """Takes what was measured, of whatever origin: ``MeasureCandidate`` and ``RunnerResult`` objects."""
+        """Takes what was measured, whatever its origin: ``MeasureCandidate`` and ``RunnerResult`` objects."""
         for candidate, result in zip(candidates, results, strict=True):
             latency_s = latency_of(result)
             if math.isfinite(latency_s):

@@ -15,9 +15,9 @@ from costhub.search.search_model import Health
 OTHER = "other"
 """Everything without a stage, such as starting processes."""
 WAITING = "waiting"
-"""Another task has its turn; this is not the time of the search."""
+"""It is another task's turn; this time does not belong to the search."""
 EVOLUTION = "evolution"
-"""TVM's own part: the design space, sampling, mutation, post-processing and its records."""
+"""TVM's own part: the design space, sampling, mutation, post-processing and records."""
 FEATURES = "features"
 PREDICTION = "prediction"
 LEARNING = "learning"
@@ -57,7 +57,7 @@ class StageTimer:
             self._turn(before)
 
     def seconds(self) -> dict[str, float]:
-        """Stage -> seconds until now, without waiting, which would make them add up to the stopwatch's age."""
+        """Stage -> seconds until now, without waiting; with it, they would add up to the stopwatch's age."""
         self._turn(self._stage)
         return {stage: spent for stage, spent in self._seconds.items() if stage != WAITING}
 
@@ -74,27 +74,27 @@ class TuneResult:
 
     workload: str
     trials: int
-    """Programs measured, those of an earlier, interrupted search included."""
+    """Programs measured, including those of an earlier, interrupted search."""
     failures: int
     seconds: float
-    """Wall time of the search, start of the processes included."""
+    """Wall time of the search, including the start of the processes."""
     untuned_us: float | None
-    """Latency of the workload without a schedule; None where it was not timed, or ran out of time."""
+    """Latency of the workload without a schedule; None if it was not timed, or ran out of time."""
     best_us: float | None
-    """Best latency measured; None when every trial failed."""
+    """Best latency measured; None if every trial failed."""
     curve: list[tuple[int, float, float]] = field(default_factory=list)
     """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded; the first
-    point stands for all of an earlier search."""
+    point stands for everything in an earlier search."""
     health: Health = field(default_factory=Health)
     stages: dict[str, float] = field(default_factory=dict)
     """Stage -> seconds of the search; see `costhub.search.result`."""
     failed_as: dict[str, int] = field(default_factory=dict)
-    """Status -> programs of this search that failed so; a status is one of the measurements table."""
+    """Status -> programs of this search that failed this way; the statuses are those of the measurements table."""
     measured_us: list[float | None] = field(default_factory=list)
-    """Latency of each program in the order of measuring, None where it failed; those of an earlier search come
-    first, in no order."""
+    """Latency of each program in the order of measuring, None if it failed; those of an earlier search come
+    first, in no particular order."""
     flop: float | None = None
-    """Floating-point operations of one run, as TVM counts them; None where it cannot."""
+    """Floating-point operations of one run, as TVM counts them; None if it cannot."""
 
     @property
     def gflops(self) -> float | None:
@@ -103,7 +103,7 @@ class TuneResult:
 
     @property
     def speedup(self) -> float | None:
-        """Untuned over best latency."""
+        """Untuned latency over best latency."""
         return self.untuned_us / self.best_us if self.untuned_us and self.best_us else None
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class TuneResult:
 
 
 class TrialMeter:
-    """Counts the trials of one task, keeps the curve of its best latency, and times it in its turns."""
+    """Counts the trials of one task, keeps the curve of its best latency, and times the task during its turns."""
 
     def __init__(self, on_trial: Callable[[int, float | None], None] | None = None) -> None:
         self.stages = StageTimer(WAITING)
@@ -125,7 +125,7 @@ class TrialMeter:
         self._on_trial = on_trial
 
     def measured_before(self, latency_s: Sequence[float]) -> None:
-        """Counts what an earlier search measured, infinite where it failed, without time of this search.
+        """Counts what an earlier search measured (infinite if it failed), which takes no time of this search.
 
         The database does not keep their order, so the curve begins with the best of them.
         """

@@ -26,9 +26,9 @@ class TrialBatch:
     latency_s: Scores
     """(b,) in seconds; infinite for a program that failed."""
     scores: Scores
-    """(b,) what the model gave them before they were measured, higher is faster."""
+    """(b,) the model's scores before they were measured; higher is faster."""
     waiting: float = -math.inf
-    """Score of the best program not yet measured, by the model that has learned from this batch; -inf where
+    """Score of the best program not yet measured, by the model after learning from this batch; -inf if
     none is left."""
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class TrialBatch:
 
 
 def best_after(batches: Sequence[TrialBatch]) -> Scores:
-    """(t,) best latency in seconds after each of t batches; infinite as long as nothing ran.
+    """(t,) best latency in seconds after each of t batches; infinite as long as nothing has run.
 
     Example:
         >>> batches = [TrialBatch(np.array([ms]), np.zeros(1)) for ms in (np.inf, 4.0, 5.0, 3.0)]
@@ -75,7 +75,7 @@ class ScheduledTask:
     """How often it occurs in the network."""
     batches: list[TrialBatch] = field(default_factory=list)
     exhausted: bool = False
-    """Whether no program waits."""
+    """Whether no program is waiting."""
 
     @property
     def trials(self) -> int:
@@ -84,28 +84,28 @@ class ScheduledTask:
 
     @property
     def best_s(self) -> float:
-        """Best latency in seconds; infinite while nothing ran."""
+        """Best latency in seconds; infinite as long as nothing has run."""
         return float(best_after(self.batches)[-1]) if self.batches else math.inf
 
 
 Priority = Callable[[ScheduledTask], float]
-"""The task with the highest value is measured next; each has a batch already."""
+"""The task with the highest value is measured next; each already has a batch."""
 
 
 class StopRule(Protocol):
     """Says when a task is no longer worth measuring; one rule serves any number of tasks."""
 
     def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler, /) -> str | None:
-        """Why the task should not be measured further, as a sentence; None while it should.
+        """Why the task should not be measured further, as a sentence; None as long as it should.
 
         Args:
-            task: With at least one batch.
+            task: A task with at least one batch.
             scheduler: All tasks of the search, each with a batch unless it has no programs.
         """
 
 
 class TaskRule:
-    """A `StopRule` that looks at the batches of the task alone."""
+    """A `StopRule` that looks only at the batches of the task."""
 
     why = "New trials promise too little."
 
@@ -113,7 +113,7 @@ class TaskRule:
         """Whether the task should be measured further.
 
         Args:
-            batches: All that was measured of it, at least one batch, in the order of measuring.
+            batches: Everything that was measured of it, at least one batch, in the order of measuring.
         """
         raise NotImplementedError
 
@@ -123,22 +123,22 @@ class TaskRule:
 
 
 _MIN_PROGRAMS = 3
-"""The fewest programs that give a line and the spread about it."""
+"""The fewest programs that determine a line and the spread about it."""
 
 
 @dataclass(frozen=True)
 class GainEstimate:
     """The expected gain of another batch: what the model foresees, and what it does not.
 
-    *Foreseen* is the expected improvement (Jones et al., 1998, equation 15) of the best program that waits.
+    *Foreseen* is the expected improvement (Jones et al., 1998, equation 15) of the best waiting program.
     Its log latency is read off a line fitted to the scores and measured log latencies of the last batches;
     their spread about the line is its uncertainty. The scores were given before measuring, so they show how
     right the model is about the programs it picks, which it always overrates. Any scale of scores will do.
 
     *Unforeseen* is a record by chance. Among n + 1 batches that are alike, the last is the best with
     probability 1 / (n + 1) (Renyi, 1962); `record_gain` is what a record gains. Without this part the
-    estimate is too sure of itself, as it knows nothing of what the model will still learn, and rules and
-    allotments based on it do worse than those that ask no model (scripts/bench/transfer/controller.py).
+    estimate is overconfident, since it ignores what the model will still learn, and rules and allotments
+    based on it do worse than those that use no model (scripts/bench/transfer/controller.py).
 
     Example:
         >>> scores, waiting = np.array([-0.1, -0.2, -0.3, -0.4]), (-0.05, -0.45)
@@ -161,10 +161,10 @@ class GainEstimate:
             )
 
     def __call__(self, batches: Sequence[TrialBatch]) -> float:
-        """The expected fall of the log latency, about the share of the latency saved; 0 if no program waits.
+        """The expected decrease of the log latency, roughly the share of the latency saved; 0 if no program waits.
 
         Args:
-            batches: All that was measured of a task, in the order of measuring.
+            batches: Everything that was measured of a task, in the order of measuring.
         """
         if batches[-1].waiting == -np.inf:
             return 0.0
@@ -180,10 +180,10 @@ class GainEstimate:
 
 @dataclass(frozen=True)
 class ScoreLine:
-    """What scores mean in log throughput, from programs that were scored first and measured then."""
+    """What scores mean in log throughput, from programs that were first scored and then measured."""
 
     slope: float
-    """Log throughput for each unit of the score; at least 0."""
+    """Log throughput per unit of the score; at least 0."""
     score: float
     """Mean of the scores."""
     speed: float
@@ -213,7 +213,7 @@ def score_line(batches: Sequence[TrialBatch]) -> ScoreLine | None:
     scores = np.concatenate([batch.scores for batch in batches])[ran]
     speed = -np.log(np.concatenate([batch.latency_s for batch in batches])[ran])
     variance = float(scores.var())
-    # Never a falling line, and a level one where all scored the same.
+    # Never a falling line, and a level one if all scored the same.
     covariance = float(np.mean((scores - scores.mean()) * speed))
     slope = max(0.0, covariance / variance) if variance > 0.0 else 0.0
     spread = float(np.std(speed - slope * scores, ddof=1))
@@ -221,7 +221,7 @@ def score_line(batches: Sequence[TrialBatch]) -> ScoreLine | None:
 
 
 def _expected_improvement(gain: float, spread: float) -> float:
-    """E max(x, 0) of a normal x with this mean and standard deviation (Jones et al., 1998, equation 15).
+    """E max(x, 0) for a normal x with this mean and standard deviation (Jones et al., 1998, equation 15).
 
     Example:
         >>> [round(_expected_improvement(*each), 4) for each in ((1.0, 0.0), (0.0, 1.0), (-9.0, 0.1))]
@@ -237,7 +237,7 @@ def _expected_improvement(gain: float, spread: float) -> float:
 
 @dataclass(frozen=True)
 class ExpectedGain:
-    """Weight times best latency times the share of it that the next batch is expected to save.
+    """Weight times best latency times the share of the latency that the next batch is expected to save.
 
     Example:
         >>> batch = TrialBatch(np.array([2.0, 2.0, 2.0]), np.zeros(3), waiting=0.0)
@@ -256,13 +256,13 @@ class ExpectedGain:
 class TaskScheduler:
     """Which task is measured next, until the budget is spent or no task is worth measuring.
 
-    Every task gets one batch first. Then the next batch goes to the task of the highest priority among those
-    that have programs left and that the rule has not ended; what a task leaves goes to the others.
+    Every task gets one batch first. Each further batch goes to the task with the highest priority among those
+    that have programs left and that the rule has not ended; the trials that a task leaves go to the others.
 
     Args:
         weights: Task -> how often it occurs in the network.
         trials: Programs to measure, of all tasks together.
-        priority: Compares tasks; by the time that the network is expected to gain, by default.
+        priority: Compares tasks; by default by the time that the network is expected to gain.
         rule: Ends the measuring of a task, whose trials go to the others; without one, the whole budget is spent.
 
     Raises:
@@ -297,12 +297,12 @@ class TaskScheduler:
 
     @property
     def left(self) -> int:
-        """Trials that are not spent; the last batch may have to be a smaller one."""
+        """Trials that have not been spent; the last batch may have to be smaller."""
         return max(0, self.trials - sum(task.trials for task in self.tasks.values()))
 
     @property
     def latency_s(self) -> float:
-        """Weighted sum of the best latencies in seconds; infinite while a task has none."""
+        """Weighted sum of the best latencies in seconds; infinite as long as a task has none."""
         return sum(task.weight * task.best_s for task in self.tasks.values())
 
     @property
@@ -316,9 +316,9 @@ class TaskScheduler:
         return max(1, self.left // self.fresh) if self.fresh else self.left
 
     def next_task(self) -> str | None:
-        """The name of the task to measure next, None where measuring is over.
+        """The name of the task to measure next; None if measuring is over.
 
-        Of equals the one that came first.
+        Among equals, the one that came first.
         """
         if not self.left:
             return None
@@ -365,7 +365,7 @@ class SearchProgress:
     """A search between two batches."""
 
     trials: int
-    """Measured so far, those of an earlier search included."""
+    """Measured so far, including those of an earlier search."""
     most: int
     """The budget."""
     begun: int
@@ -373,18 +373,18 @@ class SearchProgress:
     tasks: int
     """All tasks."""
     latency_us: float | None
-    """Sum of the kernels' best latencies, each times its calls; None while one has no program that ran."""
+    """Sum of the kernels' best latencies, each times its calls; None as long as one has no program that ran."""
     gain: float | None
     """Share of `latency_us` that one more batch of every task is expected to save; None if unknown."""
     stopped: str | None = None
-    """Why a rule ended the search; None while it goes on, and where all trials were spent."""
+    """Why a rule ended the search; None while it goes on, and if all trials were spent."""
 
 
 def search_progress(scheduler: TaskScheduler, *, foreseen: bool = True) -> SearchProgress:
-    """Where the search of an scheduler stands.
+    """Where the search of a scheduler stands.
 
     Args:
-        scheduler: With what was measured, by earlier searches too.
+        scheduler: The scheduler, with everything that was measured, also by earlier searches.
         foreseen: Whether the last batch knows the score of what waits.
 
     Example:

@@ -25,8 +25,8 @@ MAX_SPREADS = 20.0
 class PositiveScores:
     """Maps raw scores to positive ones, in the same order.
 
-    TVM clamps scores at zero and uses them as weights when it samples parents: negative or NaN scores make
-    its search a random one, silently (search_strategy/evolutionary_search.cc). It also keeps the best of
+    TVM clamps scores at zero and uses them as weights when it samples parents: negative or NaN scores silently turn
+    its search into a random one (search_strategy/evolutionary_search.cc). It also keeps the best of
     several generations in one heap, scored by several calls, so the mapping must not depend on the batch:
     mean and spread are those of the first batch after `reset` and stay fixed until the next `reset`.
 
@@ -42,7 +42,7 @@ class PositiveScores:
         self._spread = 1.0
 
     def reset(self) -> None:
-        """Takes mean and spread from the next batch; call it when the model has changed."""
+        """Makes the next batch set mean and spread; call this when the model has changed."""
         self._mean = None
 
     def __call__(self, raw: Scores) -> Scores:
@@ -57,12 +57,12 @@ class PositiveScores:
 
 @dataclass
 class Health:
-    """How usable the scores of a search were; shown in its report."""
+    """How usable the scores of a search were, as shown in its report."""
 
     constant_rounds: int = 0
-    """Rounds in which all candidates scored the same: the search was a random one there."""
+    """Rounds in which all candidates scored the same, so that the search was random."""
     diverged_updates: int = 0
-    """Updates whose model gave NaN or infinity and was thrown away."""
+    """Updates after which the model gave NaN or infinity and was thrown away."""
     updates: int = 0
 
 
@@ -75,19 +75,19 @@ class _TaskState:
     latency_s: list[float] = field(default_factory=list)
     scores: PositiveScores = field(default_factory=PositiveScores)
     constant: bool = False
-    """Whether candidates of this round all scored the same; a round has several calls of `predict`."""
+    """Whether the candidates of this round all scored the same; a round has several calls of `predict`."""
 
 
 class SearchModel:
     """Scores candidates with a pretrained model, carried over to each task by its own measurements.
 
     Every update starts from the pretrained weights and uses all of the task's measurements, so that a few
-    noisy ones are outweighed later instead of being built upon.
+    noisy ones are outweighed later rather than built upon.
 
     Args:
         base: The pretrained model; it is never changed.
         method: How the model learns from what is measured; by default `Brief`.
-        seed: Of the learning.
+        seed: Seed of the learning.
     """
 
     def __init__(self, base: CostModel, *, method: TransferMethod | None = None, seed: int = 0) -> None:
@@ -127,7 +127,7 @@ class SearchModel:
         return scores
 
     def model_of(self, task_id: str) -> CostModel:
-        """The model that scores a task now: the pretrained one, or what became of it."""
+        """The model that currently scores a task: the pretrained one, or what it has become."""
         return self._task(task_id).model
 
     def update(self, task_id: str, features: Features, latency_s: Scores) -> None:
@@ -185,7 +185,7 @@ class SearchModel:
 
 
 class DraftScorer(Protocol):
-    """Scores candidates by two models, of which a cheap one decides what the full one scores; both learn."""
+    """Scores candidates with two models: a cheap one decides what the full one scores; both learn."""
 
     full: SearchModel
     draft: SearchModel
@@ -196,13 +196,13 @@ class DraftScorer(Protocol):
         Args:
             task_id: The workload and target of the candidates.
             drafts: Features of the n candidates for the cheap model.
-            features_of: Computes the features for the full model of the candidates at given positions.
+            features_of: Computes, for the candidates at given positions, the features for the full model.
         """
 
 
 @dataclass(frozen=True)
 class ScheduleScorer:
-    """A `costhub.collector.propose.sampler.Scorer` made of a pretrained model, which it does not change.
+    """A `costhub.collector.propose.sampler.Scorer` made from a pretrained model, which it does not change.
 
     Unlike `SearchModel`, whose scores are scaled for one search, it gives the model's own scores: they go
     into the rows of a collection, where rows of the same workload and model can be compared.
@@ -211,7 +211,7 @@ class ScheduleScorer:
     model: CostModel
 
     def score(self, context: Any, schedules: Sequence[Any]) -> Scores:
-        """(n,) scores, higher is faster; a schedule without features gets the lowest of the batch.
+        """(n,) scores; higher is faster. A schedule without features gets the lowest of the batch.
 
         Args:
             context: The ``TuneContext`` of the workload and target.
@@ -222,7 +222,7 @@ class ScheduleScorer:
         """
         from tvm.s_tir import meta_schedule as ms
 
-        # No feature depends on the arguments, and finding them for each schedule is slow.
+        # No feature depends on the arguments, and determining them for each schedule is slow.
         arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
         candidates = [ms.MeasureCandidate(schedule, arguments) for schedule in schedules]
         features = find_spec(self.model.feature_spec).extract_candidates(context, candidates)

@@ -27,9 +27,9 @@ class Candidates:
     """
 
     scores: Scores
-    """(n,) finite, of a model; higher is faster."""
+    """(n,) a model's scores, all finite; higher is faster."""
     knobs: Sequence[Knobs]
-    """(n,) the decisions of each."""
+    """(n,) the decisions of each program."""
     visited: Set[Knobs] = frozenset()
     """Programs that have been measured; candidates may be among them."""
 
@@ -51,7 +51,7 @@ class Candidates:
         return np.array([own not in self.visited for own in self.knobs], dtype=bool)
 
     def waiting(self) -> IntArray:
-        """Positions of those to choose from: `best_first` without what has been measured."""
+        """Positions of the candidates to choose from: `best_first` without those already measured."""
         order = self.best_first()
         return order[self.is_new()[order]]
 
@@ -68,7 +68,7 @@ class Selection(Protocol):
 
         Args:
             candidates: What there is to choose from.
-            count: The most to choose; fewer where fewer are new.
+            count: The most to choose; fewer if fewer are new.
             seed: The only source of randomness; use a different one for every batch of a search.
 
         Returns:
@@ -79,17 +79,17 @@ class Selection(Protocol):
 def epsilon_greedy(
     waiting: IntArray, count: int, pick: Callable[[int], IntArray], *, epsilon: float, seed: int
 ) -> IntArray:
-    """Candidates that `pick` chooses, and random ones after them.
+    """Candidates that `pick` chooses, followed by random ones.
 
     *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), algorithm 1, takes epsilon * count at
     random. For a small batch that is less than one, so here each program is random with probability epsilon.
 
     Args:
         waiting: Positions to choose from.
-        count: How many to choose; all where there are fewer.
-        pick: Chooses so many of `waiting`.
+        count: How many to choose; all if there are fewer.
+        pick: Chooses that many of `waiting`.
         epsilon: In [0, 1].
-        seed: The only source of chance.
+        seed: The only source of randomness.
 
     Example:
         >>> waiting = np.array([7, 3, 5])
@@ -117,7 +117,7 @@ class Ranked:
     """
 
     epsilon: float = EPSILON
-    """Share that is chosen at random."""
+    """Share chosen at random."""
 
     name = "ranked"
 
@@ -128,19 +128,19 @@ class Ranked:
 
 
 PROPOSED_PER_TRIAL = 4
-"""Programs that a strategy proposes for each that is measured."""
+"""Programs that a strategy proposes for each one that is measured."""
 
 
 class Shortlist:
     """The candidates among which a selection chooses.
 
     Candidates that it does not choose wait, and compete with those proposed next: TVM's strategies assume
-    that all they have proposed is measured, and would never propose it again.
+    that everything they propose is measured, and would never propose it again.
 
     Args:
-        selection: Chooses.
+        selection: Chooses among the candidates.
         score: Gives the (n,) scores of candidates, as the model sees them now.
-        seed: Of the choices.
+        seed: Seed of the choices.
     """
 
     def __init__(self, selection: Selection, score: Callable[[Sequence[Any]], Scores], *, seed: int) -> None:
@@ -154,7 +154,7 @@ class Shortlist:
         self._visited.update(map(candidate_knobs, candidates))
 
     def choose(self, proposed: Sequence[Any], count: int) -> list[Any]:
-        """Up to `count` candidates, in the order of measuring; none where nothing is left.
+        """Up to `count` candidates, in the order of measuring; none if nothing is left.
 
         Args:
             proposed: New ``MeasureCandidate`` objects, each proposed for the first time.
@@ -168,7 +168,7 @@ class Shortlist:
             return []
         candidates = Candidates(self._score(pool), list(map(candidate_knobs, pool)), self._visited)
         self._batches += 1
-        # Seeds of batches must not be those of another search's.
+        # Seeds of batches must not be those of another search.
         chosen = self._selection.choose(candidates, count, seed=1000 * self._seed + self._batches).tolist()
         order = [place for place in candidates.waiting().tolist() if place not in set(chosen)]
         self._waiting = [pool[place] for place in order[: PROPOSED_PER_TRIAL * count]]
@@ -177,5 +177,5 @@ class Shortlist:
 
 
 def candidate_knobs(candidate: Any) -> Knobs:
-    """What was decided for a ``MeasureCandidate``."""
+    """The decisions of a ``MeasureCandidate``."""
     return Knobs.of(*plain(trace_parts(candidate.sch.trace, postproc=False)))

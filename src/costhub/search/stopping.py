@@ -1,4 +1,4 @@
-"""Provides SmallGain: the rule that ends a search of `costhub tune` where another batch promises too little."""
+"""Provides SmallGain: the rule that ends a search of `costhub tune` when another batch promises too little."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from costhub.search.scheduler import ExpectedGain, GainEstimate, ScheduledTask, 
 
 @dataclass(frozen=True)
 class SmallGain:
-    """Ends a search where one more batch of every task is expected to save less than a share of the latency.
+    """Ends a search when one more batch of every task is expected to save less than a share of the latency.
 
     The latency is that of all tasks, each times its calls, so kernels that take little of a network's time do not
-    keep its search going. What a batch is expected to save is `GainEstimate`: the model's promise for the programs
-    that wait, on the scale of what was measured, and a record by chance. Every task gets a first batch in any case;
-    a task of which nothing ran yet counts as worth measuring until it has had `patience` batches.
+    keep its search going. What a batch is expected to save is a `GainEstimate`: the model's promise for the waiting
+    programs, on the scale of what was measured, plus a record by chance. Every task gets a first batch in any case;
+    a task in which nothing has run yet counts as worth measuring until it has had `patience` batches.
 
-    scripts/bench/search/stopping.py chose the defaults.
+    The defaults were chosen with scripts/bench/search/stopping.py.
 
     Example:
         >>> import numpy as np
@@ -42,9 +42,9 @@ class SmallGain:
     worth: float = 0.004
     """Share of the latency that one more batch of every task must be expected to save."""
     estimate: GainEstimate = field(default_factory=lambda: GainEstimate(record_gain=0.03))
-    """Of one task."""
+    """The estimate for one task."""
     patience: int = 4
-    """Batches of a task of which nothing ran."""
+    """How many batches a task gets in which nothing has run."""
 
     def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
         """See `StopRule`; all tasks end together."""

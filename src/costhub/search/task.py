@@ -28,9 +28,9 @@ from costhub.search.strategies.strategy import Evolutionary
 from costhub.search.tvm_seam import program_arguments, register_errors, uninterrupted
 
 MAX_REPEATED_BATCHES = 8
-"""Batches in a row without a new program, after which the design space counts as used up."""
+"""Batches in a row without a new program, after which the design space counts as exhausted."""
 OWN_SHARE = 0.5
-"""Of the programs of a batch, those that are known schedules or neighbours of the fastest, at most."""
+"""The largest share of a batch that may be known schedules or neighbours of the fastest."""
 FAILED = "It failed in an earlier search."
 _SILENT = logging.getLogger("costhub.tvm")
 
@@ -40,12 +40,12 @@ class SearchTask:
 
     Args:
         mod: The workload, a ``tvm.IRModule`` with one function.
-        search: What proposes and selects; its models and scheduling are the caller's business.
+        search: What proposes and selects; its models and scheduling are left to the caller.
         measurer: Builds and measures candidates.
-        model: A ``ms.cost_model.CostModel``, which leads the search and learns.
-        score: The same model's own scores of candidates in a context, for the task scheduler.
+        model: A ``ms.cost_model.CostModel``, which guides the search and learns.
+        score: The same model's own scores for candidates in a context, for the task scheduler.
         database: What was measured before, and where new records go.
-        meter: Counts trials and seconds; the model's stopwatch is the same.
+        meter: Counts trials and seconds; it shares its stopwatch with the model.
         trials: The most that this task may have.
 
     Raises:
@@ -71,7 +71,7 @@ class SearchTask:
         self.target = tvm.target.Target(measurer.target)
         self.before: list[TrialBatch] = []
         """What earlier searches measured, in batches of this search's size, with the scores of a model that has not
-        learned from it; empty where nothing of it ran."""
+        learned from it; empty if none of it ran."""
         self._measurer, self._database, self._score = measurer, database, score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
@@ -111,12 +111,12 @@ class SearchTask:
         """Measures a batch of at most `most` programs, after the model has learned from the one before.
 
         Returns:
-            What was measured; None when the design space has no more.
+            What was measured; None if the design space has no more.
 
         Raises:
             WorkloadError: TVM's search fails on this workload.
             ScoreError: The model gives no usable scores.
-            MeasureError: A process that builds or runs cannot be started.
+            MeasureError: A process for building or running cannot be started.
         """
         stages = self.meter.stages
         with stages.during(OTHER), _search_errors():
@@ -134,13 +134,13 @@ class SearchTask:
         return TrialBatch(latency_s, scores)
 
     def waiting(self) -> float:
-        """The score of the best program that comes next; -inf when the design space has no more."""
+        """The score of the best program that comes next; -inf if the design space has no more."""
         with self.meter.stages.during(OTHER), _search_errors():
             proposed = self._look_ahead()
             return float(self._scores(proposed).max()) if proposed else -math.inf
 
     def _look_ahead(self) -> list[Any]:
-        """Learns from the last batch and proposes the next one; after the last of all, neither is of use."""
+        """Learns from the last batch and proposes the next one; after the final batch, neither is of use."""
         if self._unlearned is not None:
             with self.meter.stages.during(LEARNING), uninterrupted():
                 self.model.update(self._context, *self._unlearned)
@@ -178,7 +178,7 @@ class SearchTask:
         return [*own, *chosen][: self._batch]
 
     def _own_candidates(self) -> list[Any]:
-        """The best by score of costhub's own proposals that were never measured."""
+        """The best, by score, of costhub's own proposals that were never measured."""
         with self.meter.stages.during(EVOLUTION), uninterrupted():
             new = {s: c for c in self._own.propose() if (s := _structural_hash(c)) not in self._seen}
         if not new:
@@ -250,7 +250,7 @@ class SearchTask:
 
 
 def _structural_hash(candidate: Any) -> int:
-    """The same for programs that are the same, whatever was decided."""
+    """The same for programs that are the same, whatever their decisions."""
     import tvm_ffi
 
     return int(tvm_ffi.structural_hash(candidate.sch.mod))
@@ -258,7 +258,7 @@ def _structural_hash(candidate: Any) -> int:
 
 @contextmanager
 def _search_errors() -> Iterator[None]:
-    """What TVM's search raises becomes a `WorkloadError`; our errors and ^C come out as what they are."""
+    """What TVM's search raises becomes a `WorkloadError`; our own errors and ^C pass unchanged."""
     register_errors()
     try:
         yield

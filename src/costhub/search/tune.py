@@ -1,4 +1,4 @@
-"""Provides tune and tune_all: searches over workloads, led by a pretrained cost model."""
+"""Provides tune and tune_all: searches over workloads, guided by a pretrained cost model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNTUNED_TIMEOUT_S = 60.0
 DRAFTS: Registry[Callable[[SearchModel, SearchModel], DraftScorer]] = Registry(
     "draft", {}, group="costhub.drafts", listing="the entry points `costhub.drafts`"
 )
-"""Name -> what combines a full and a cheap model; `pruner` is the only one of costhub's own."""
+"""Name -> what combines a full and a cheap model; `pruner` is the only one that is part of costhub."""
 
 
 def tune(
@@ -41,22 +41,22 @@ def tune(
     on_trial: Callable[[int, float | None], None] | None = None,
     time_unscheduled: bool = False,
 ) -> TuneResult:
-    """Searches for a fast schedule of `mod` until `trials` programs are measured.
+    """Searches for a fast schedule of `mod` until `trials` programs have been measured.
 
     The records go to a MetaSchedule database in `out` (``database_workload.json`` and
     ``database_tuning_record.json``), from which stock TVM compiles with ``ms.tir_integration.compile_tir``.
-    Records that are already there count as trials, so an interrupted search can be continued.
+    Existing records count as trials, so an interrupted search can be continued.
 
     Args:
         mod: The workload, a ``tvm.IRModule`` with one function.
         name: Its name in the report.
-        search: The model that leads the search, and how the search proceeds.
+        search: The model that guides the search, and how the search proceeds.
         measurer: Builds and measures programs, for example `costhub.collector.measurer.local_measurer`.
         out: Folder for the database; no other search may use it meanwhile. A `SearchFolder` that the caller holds
-            keeps the folder for what the caller does before and after the search.
+            keeps the folder locked for what the caller does before and after the search.
         trials: How many programs to measure, including those that the database already holds.
         on_trial: Called after each trial with the number of trials so far and the best latency in us.
-        time_unscheduled: Also time the workload without a schedule, the plain loops on one thread, which can take
+        time_unscheduled: Also time the workload without a schedule (plain loops on one thread), which can take
             a minute.
 
     Raises:
@@ -89,7 +89,7 @@ def tune_all(
     on_batch: Callable[[SearchProgress], None] | None = None,
     time_unscheduled: bool = False,
 ) -> list[TuneResult]:
-    """Searches for fast schedules of several workloads; trials go to those that may still gain the most.
+    """Searches for fast schedules of several workloads; trials go to those that can still gain the most.
 
     Unless `search.stop_rule` ends the search, all trials are spent.
 
@@ -100,14 +100,14 @@ def tune_all(
         out: As for `tune`; the database holds all jobs.
         trials: How many programs to measure in all, including those that the database already holds.
         on_trial: Called after each trial.
-        on_batch: Called before the first batch, after each batch, and where a rule ends the search.
+        on_batch: Called before the first batch, after each batch, and when a rule ends the search.
         time_unscheduled: Also time each workload without a schedule, at the end.
 
     Returns:
         The results in the order of the jobs.
 
     Raises:
-        CosthubError: As `tune`, or a WorkloadError if two jobs have the same name.
+        CosthubError: As for `tune`, or a WorkloadError if two jobs have the same name.
     """
     _check_jobs(jobs, measurer.target["kind"])
     with ExitStack() as held:
@@ -129,7 +129,7 @@ def tune_all(
 
 
 def untuned_us(mod: Any, measurer: Measurer) -> float | None:
-    """Latency in us of the unscheduled workload; None where it fails or takes over a minute."""
+    """Latency in us of the unscheduled workload; None if it fails or takes over a minute."""
     (build,) = measurer.builder.build([module_to_json(mod)])
     try:
         ((_, result),) = measurer.measure([BuiltProgram(build, argument_shapes(mod))], timeout_s=UNTUNED_TIMEOUT_S)
@@ -164,7 +164,7 @@ def _open_tasks(
     trials: int,
     on_trial: OnTrial | None,
 ) -> Iterator[dict[str, SearchTask]]:
-    """The search of each job by name; the searches end with the block."""
+    """The search of each job, by name; the searches end with the block."""
     tasks: dict[str, SearchTask] = {}
     try:
         for job in jobs:
@@ -184,19 +184,19 @@ def _open_tasks(
 
 
 def _budget(tasks: Sequence[SearchTask], trials: int, batch: int) -> int:
-    """The scheduler's budget: what earlier searches measured of the tasks, plus what is left of `trials`."""
+    """The scheduler's budget: what earlier searches measured for the tasks, plus what is left of `trials`."""
     before = sum(part.n for task in tasks for part in task.before)
     return before + _trials_left(trials, [task.meter.trials for task in tasks], batch)
 
 
 def _trials_left(trials: int, spent: Sequence[int], batch: int) -> int:
-    """Trials that are left of `trials`; each new task gets its share, or a batch, whatever others have spent.
+    """What is left of `trials`; each new task gets its share, or a batch, whatever others have spent.
 
-    A share is at most what an interrupted search has left for each task, so that going on never exceeds `trials`.
+    A share is at most what an interrupted search has left for each task, so that resuming never exceeds `trials`.
 
     Args:
-        trials: Of all tasks together.
-        spent: Of each task.
+        trials: Trials of all tasks together.
+        spent: Trials spent by each task.
         batch: Trials of a first batch.
     """
     share = max(1, trials // len(spent))
@@ -209,7 +209,7 @@ def _measure(
     trials_per_round: int,
     on_batch: Callable[[SearchProgress], None] | None,
 ) -> None:
-    """Spends the scheduler's trials, batch by batch; what earlier searches measured is a batch, too."""
+    """Spends the scheduler's trials, batch by batch; what earlier searches measured counts as a batch, too."""
 
     def report(*, foreseen: bool) -> None:
         if on_batch is not None:
@@ -241,9 +241,9 @@ def _measure(
 def _next_task(
     tasks: Mapping[str, SearchTask], scheduler: TaskScheduler, trials_per_round: int, unforeseen: list[str]
 ) -> str | None:
-    """The task to measure next; what comes next of a task is looked for only if its turn may come again.
+    """The task to measure next; a task looks for its next programs only if its turn may come again.
 
-    To propose, score and learn takes longer than to measure a batch. A small budget is spent on first batches.
+    Proposing, scoring and learning take longer than measuring a batch. A small budget is spent on first batches.
     """
     if scheduler.left > trials_per_round * scheduler.fresh:
         while unforeseen:

@@ -58,8 +58,8 @@ def register_errors() -> None:
 def uninterrupted() -> Iterator[None]:
     """Holds ^C, SIGTERM and SIGHUP until TVM's search has returned, and then heeds them.
 
-    Raised while TVM proposes programs, KeyboardInterrupt has to pass through its C++, and sometimes ended the process
-    there with a segmentation fault (`std::terminate`). The block should take seconds at most.
+    A KeyboardInterrupt raised while TVM proposes programs has to pass through its C++, where it sometimes ended the
+    process with a segmentation fault (`std::terminate`). The block should take seconds at most.
     """
     if threading.current_thread() is not threading.main_thread():  # no other thread has handlers
         yield
@@ -81,7 +81,7 @@ def uninterrupted() -> Iterator[None]:
 
 @derived_object
 class TvmBuilder(PyBuilder):  # type: ignore[misc]  # TVM's base is untyped
-    """Builds in processes that stay; see `costhub.collector.build.builder`."""
+    """Builds in long-lived processes; see `costhub.collector.build.builder`."""
 
     def __init__(self, builder: Builder) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class _FinishedFuture(PyRunnerFuture):  # type: ignore[misc]
 
 @derived_object
 class TvmRunner(PyRunner):  # type: ignore[misc]
-    """Measures programs while TVM waits, so that nothing computes beside a measurement."""
+    """Measures programs while TVM waits, so that nothing computes during a measurement."""
 
     def __init__(self, measurer: Measurer) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
 
     Args:
         search_model: The model that scores and learns; keep a reference to read its `health` afterwards.
-        draft: Scores all candidates cheaply, so that `search_model` need see only the best of them.
+        draft: Scores all candidates cheaply, so that `search_model` needs to see only the best of them.
         stages: Counts the seconds of features, prediction and learning.
     """
 
@@ -153,13 +153,13 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
         self.stages = stages or StageTimer()
 
     def load(self, path: str) -> None:
-        """Replaces the pretrained model by the model folder `path`, without a draft."""
+        """Replaces the pretrained model with the one in the folder `path`, without a draft."""
         base, _ = load_model(Path(path))
         self.search_model = SearchModel(base, method=self.search_model.method, seed=self.search_model.seed)
         self.draft = None
 
     def save(self, path: str) -> None:
-        """Refuses: what a search learned of one task is not a model of a device."""
+        """Refuses: what a search learned about one task is not a model of a device."""
         raise NotImplementedError("Save the pretrained model with costhub.models.folder.save_model.")
 
     def predict(self, context: Any, candidates: Sequence[Any]) -> Any:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from costhub.search.search_model import SearchModel
 
 CUTOFF = 0.95
-"""A search ends where random search is expected to have come this far from the median to the optimum,"""
+"""A search ends when random search is expected to have come this far from the median to the optimum,"""
 MOST_TRIALS = 64
-"""or after this many trials, as in `costhub tune`: later, random search is so near that differences are noise."""
+"""or after this many trials, as in `costhub tune`: later, random search is so close that differences are noise."""
 BATCH = 16
 """Programs measured between two questions, as in `costhub tune`."""
 NEAR = 0.95
@@ -54,15 +54,15 @@ class ReplayScore:
     name: str
     device_id: str
     programs: int
-    """That were measured of the workload."""
+    """How many of the workload were measured."""
     trials: int
-    """Of each search."""
+    """How many each search has."""
     score: float
-    """1 for the optimum at once, 0 for random search, below 0 for worse."""
+    """1 if the optimum was found at once, 0 for random search, below 0 if worse."""
     curve: tuple[float, ...] = field(repr=False)
-    """(trials,) optimum / best so far, mean over the seeds."""
+    """(trials,) optimum / best so far, averaged over the seeds."""
     random_curve: tuple[float, ...] = field(repr=False)
-    """The same of random search, by expectation."""
+    """The same for random search, in expectation."""
     chosen: tuple[tuple[int, ...], ...] = field(repr=False)
     """(seeds, trials) the programs in the order in which they were measured."""
 
@@ -73,12 +73,12 @@ class ReplayScore:
 
     @property
     def random_trials_to_near(self) -> int | None:
-        """The same of random search."""
+        """The same for random search."""
         return next((number + 1 for number, share in enumerate(self.random_curve) if share >= NEAR), None)
 
 
 def expected_best(latency_s: Latencies, trials: int) -> Latencies:
-    """(trials,) expected latency of the best of 1, 2, ... programs, drawn at random and none twice.
+    """(trials,) expected latency of the best of 1, 2, ... programs, drawn at random without repetition.
 
     The chance that the k-th best of N is the best of n is C(N - k, n - 1) / C(N, n).
 
@@ -88,7 +88,7 @@ def expected_best(latency_s: Latencies, trials: int) -> Latencies:
     """
     ordered = np.sort(latency_s)
     total, steps = len(ordered), np.diff(ordered)
-    # C(N - k, n) / C(N, n): the chance that the k best are all missed; E = best + sum of steps that are missed.
+    # C(N - k, n) / C(N, n): the chance that the k best are all missed; E = best + sum of the steps missed.
     missed, expected = np.ones(total), np.empty(trials)
     k = np.arange(total)
     for drawn in range(trials):
@@ -98,7 +98,7 @@ def expected_best(latency_s: Latencies, trials: int) -> Latencies:
 
 
 def budget(latency_s: Latencies) -> int:
-    """Trials that random search needs, by expectation, for 95 % of the way from the median to the optimum.
+    """Trials that random search needs, in expectation, for 95 % of the way from the median to the optimum.
 
     Example:
         >>> budget(np.arange(1.0, 101.0))
@@ -119,8 +119,8 @@ def play(
         factory: Makes the strategy.
         model: A fresh one, or None.
         batch: Programs measured between two questions.
-        trials: Programs measured in all, at most those that there are.
-        seed: Of the strategy.
+        trials: Programs measured in all, at most as many as there are.
+        seed: Seed of the strategy.
 
     Returns:
         (trials,) programs in the order in which they were measured.
@@ -145,7 +145,7 @@ def checked_positions(asked: Sequence[int] | IntArray, rest: set[int], *, strate
     """What a strategy asked for, as numbers.
 
     Raises:
-        DataError: It is not a list of positions of programs that were not measured yet, each once.
+        DataError: It is not a list of positions, each given once, of programs that have not been measured yet.
 
     Example:
         >>> checked_positions(np.array([2, 0]), {0, 1, 2}, strategy="Mine")
@@ -174,8 +174,8 @@ def replay(
 ) -> ReplayScore:
     """Plays a strategy against one workload with several seeds.
 
-    The score is that of Willemsen et al. (2024), with trials in the place of time: at each trial, how far the mean of
-    the best latencies lies from random search on the way to the optimum, and the mean of this over the trials.
+    The score is that of Willemsen et al. (2024), with trials in place of time: at each trial, how far the mean of the
+    best latencies is on the way from random search to the optimum, averaged over the trials.
 
     Args:
         workload: What is searched.
@@ -184,7 +184,7 @@ def replay(
         settings: How it is played.
 
     Raises:
-        DataError: As `play`.
+        DataError: As for `play`.
 
     Example:
         >>> from costhub.search.replay.strategies import REPLAY_STRATEGIES
@@ -219,8 +219,8 @@ def score_of(best_s: Latencies, random_s: Latencies, optimum_s: float) -> float:
 
     Args:
         best_s: (trials,) best latency so far.
-        random_s: (trials,) that of random search.
-        optimum_s: The least latency of all.
+        random_s: (trials,) the same for random search.
+        optimum_s: The lowest latency of all.
 
     Example:
         >>> score_of(np.array([2.0, 1.0]), np.array([3.0, 2.0]), 1.0)

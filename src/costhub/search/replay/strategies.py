@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from costhub.search.search_model import SearchModel
 
 POPULATION = 16
-"""The fastest measured programs, which have offspring: fewer than in AutoTVM, since a search is shorter."""
+"""How many of the fastest measured programs have offspring: fewer than in AutoTVM, since a search is shorter."""
 MUTATION = 0.1
-"""The chance of each knob of a child to change, as in AutoTVM's code."""
+"""The chance that a knob of a child changes, as in AutoTVM's code."""
 
 
 class ReplayStrategy(Protocol):
     """A search: it asks for programs, and is told how long they take.
 
-    It is made anew for each task and seed, as ``Strategy(task, model=model, seed=seed)``.
+    A new one is made for each task and seed, as ``Strategy(task, model=model, seed=seed)``.
     """
 
     def ask(self, count: int) -> Sequence[int] | IntArray:
-        """Positions in `task.programs` of the next programs to measure, at most `count`, none of them told before."""
+        """Positions in `task.programs` of the next programs to measure, at most `count`, none of them told already."""
 
     def tell(self, programs: IntArray, latency_s: Latencies) -> None:
         """The latencies of the programs that were asked for, in seconds."""
 
 
 class _Memory:
-    """What was told, and the rest in a random order."""
+    """The programs told, and the others in a random order."""
 
     def __init__(self, task: ReplayTask, *, seed: int) -> None:
         self.task, self.seed = task, seed
@@ -64,14 +64,14 @@ class RandomOrder(_Memory):
         super().__init__(task, seed=seed)
 
     def ask(self, count: int) -> IntArray:
-        """The next of the order."""
+        """The next ones in the order."""
         return self.rest[:count]
 
 
 class ModelOrder(_Memory):
-    """Measures what the model ranks first, which learns from what is told, as in `costhub tune`.
+    """Measures what the model ranks first; the model learns from what is told, as in `costhub tune`.
 
-    A share of each batch is random, as in TVM's evolutionary search (`eps_greedy`): one program of twenty.
+    A share of each batch is random, as in TVM's evolutionary search (`eps_greedy`): one program in twenty.
 
     Example:
         >>> from costhub.models.trees.gbt import Gbt, GbtOptions
@@ -112,8 +112,8 @@ class GeneticOrder(_Memory):
     """Recombines the knobs of the fastest measured programs: AutoTVM's baseline without a model (figure 4).
 
     Parents are drawn by their throughput, a child takes its first knobs from one parent and the others from a second
-    one of the same sketch, and some knobs change at random. Only what was measured has a latency here, so that the
-    program nearest to the child in knobs (`coordinates`) takes its place.
+    one of the same sketch, and some knobs change at random. Only measured programs have a latency here, so the one
+    nearest to the child in knobs (`coordinates`) takes its place.
 
     Example:
         >>> from costhub.testing import made_replay
@@ -132,7 +132,7 @@ class GeneticOrder(_Memory):
                 self._values.setdefault((program.sketch, place), []).append(decision)
 
     def ask(self, count: int) -> IntArray:
-        """The substitutes of a generation; a random batch while nothing was measured."""
+        """The substitutes for a generation; a random batch as long as nothing has been measured."""
         if not len(self.told):
             return self.rest[:count]
         children = [self._child() for _ in range(min(count, len(self.rest)))]
@@ -187,7 +187,7 @@ class NearestOrder(_Memory):
         self._points = coordinates(task.knobs)
 
     def ask(self, count: int) -> IntArray:
-        """The neighbours of the best; a random batch while nothing was measured."""
+        """The neighbours of the best; a random batch as long as nothing has been measured."""
         if not len(self.told):
             return self.rest[:count]
         best = self._points[self.told[int(np.argmin(self.latency_s))]]
@@ -203,8 +203,8 @@ class ReplayFactory(Protocol):
 
         Args:
             task: What is searched.
-            model: A fresh one for the task, or None if the benchmark was not given one.
-            seed: The only source of chance.
+            model: A fresh model for the task, or None if the benchmark was not given one.
+            seed: The only source of randomness.
         """
 
 

@@ -1,8 +1,8 @@
 """Provides ReplayTask, ReplayWorkload and load_replay: the densely measured workloads among which a search is replayed.
 
 The anchor is the benchmark hub of the Auto-Tuning Association (Willemsen et al., "A methodology for comparing
-auto-tuning optimization algorithms", 2024): spaces of which everything was measured, so that a search is a walk through
-a table. A schedule space of TVM cannot be exhausted; what was measured of it stands for it here.
+auto-tuning optimization algorithms", 2024): spaces that were measured completely, so that a search is a walk through
+a table. A schedule space of TVM cannot be exhausted; the part that was measured stands for it here.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from costhub.errors import DataError
 from costhub.search.knobs import Knobs
 
 WORKLOADS = 10
-"""Of each device: those with the most programs."""
+"""How many of each device: those with the most programs."""
 Latencies = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class ReplayTask:
-    """What a strategy knows of a workload: its programs, and nothing of how fast they are."""
+    """What a strategy knows about a workload: its programs, but not how fast they are."""
 
     workload_id: str
     name: str
-    """For people."""
+    """For people to read."""
     device_id: str
     programs: Programs
     """Features of all programs, in order; the latencies are not those that were measured (they are all 1)."""
@@ -54,7 +54,7 @@ class ReplayTask:
 
 @dataclass(frozen=True)
 class ReplayWorkload:
-    """A task, and the latencies with which a search of it is judged."""
+    """A task, and the latencies by which a search of it is judged."""
 
     task: ReplayTask
     latency_s: Latencies
@@ -62,12 +62,12 @@ class ReplayWorkload:
 
     @property
     def best_s(self) -> float:
-        """The optimum of what was measured."""
+        """The lowest measured latency."""
         return float(self.latency_s.min())
 
     @classmethod
     def of(cls, programs: Programs, knobs: Sequence[Knobs], *, name: str = "") -> ReplayWorkload:
-        """Parts the latencies from the programs of one workload on one device.
+        """Separates the latencies from the programs of one workload on one device.
 
         Example:
             >>> p = Programs.from_list([np.ones((2, 3))] * 3, np.zeros(3, int), ("w",), np.array([2e-3, 1e-3, 3e-3]))
@@ -112,7 +112,7 @@ def load_replay(
         progress: Show a progress bar on a terminal.
 
     Raises:
-        DataError: The data lack the device, or have no workload of which two programs were measured.
+        DataError: The data lack the device, or have no workload with two measured programs.
         UnknownNameError: The feature spec does not exist.
     """
     (block,) = open_devices(path, device, workloads, spec or DEFAULT_SPEC, failures=False)

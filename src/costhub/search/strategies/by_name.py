@@ -9,7 +9,7 @@ from costhub.registry import Registry
 if TYPE_CHECKING:
     from costhub.search.strategies.strategy import Strategy
 
-# As texts, so that a wrong name is refused before TVM is loaded.
+# As strings, so that a wrong name is refused before TVM is loaded.
 STRATEGIES: Registry[type[Strategy]] = Registry(
     "strategy",
     {
@@ -24,7 +24,7 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
 
 
 def find_strategy(name: str) -> Strategy:
-    """The strategy of a name, with its default sizes.
+    """The strategy with a name, with its default sizes.
 
     Raises:
         UnknownNameError: No strategy has this name.

@@ -1,4 +1,4 @@
-"""Provides SearchSpace: the programs of one workload as a strategy draws, changes and scores them."""
+"""Provides SearchSpace: the programs of one workload, to be drawn, changed and scored by a strategy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from costhub.dataset.metaschedule.lines import UNMEASURED_S
 from costhub.models.protocol import Scores
 
 FAILED_S = 1e10
-"""The seconds that TVM notes for a program that failed (src/s_tir/meta_schedule/measure_callback)."""
+"""The seconds that TVM records for a program that failed (src/s_tir/meta_schedule/measure_callback)."""
 EPSILON = 0.05
 """Share of candidates that are chosen at random, as in AutoTVM."""
 MIN_SCORE = 1e-9
-"""What counts as a score of zero, which has no logarithm; below that of `PositiveScores`."""
+"""Stands in for a score of zero, which has no logarithm; below any of `PositiveScores`."""
 DRAWS_PER_PROGRAM, MAX_BARREN_DRAWS = 4, 256
-"""Draws for each requested program, and draws in a row without a new one, after which a space is taken to have
-no more: on GPUs nine of ten may be rejected."""
+"""Draws per requested program, and draws in a row without a new one, after which a space is assumed to have no
+more: on GPUs nine out of ten may be rejected."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class DatabaseRecord:
     record: Any
     """Its ``ms.database.TuningRecord``."""
     run_s: tuple[float, ...] | None
-    """Seconds of each repeat; None where it failed."""
+    """Seconds of each repeat; None if it failed."""
 
     @property
     def latency_s(self) -> float | None:
@@ -44,12 +44,12 @@ class DatabaseRecord:
 
 
 def read_records(database: Any, target: Any, workload: Any = None, *, unmeasured: bool = False) -> list[DatabaseRecord]:
-    """The records of a ``ms.database.Database`` for one target; TVM's own queries take those of any.
+    """The records of a ``ms.database.Database`` for one target; TVM's own queries return those of any target.
 
     Args:
         database: The database.
         target: The target.
-        workload: A ``ms.database.Workload`` of it; None for all of them.
+        workload: A ``ms.database.Workload`` in it; None for all of them.
         unmeasured: Include records of programs that were never measured, with `UNMEASURED_S` as their latency.
     """
     records = []
@@ -77,7 +77,7 @@ class ScheduledProgram:
     schedule: Any
     """Its ``Schedule``."""
     structure: int
-    """Equal for equal programs, whatever was decided."""
+    """Equal for equal programs, whatever their decisions."""
 
     @property
     def trace(self) -> Any:
@@ -86,16 +86,16 @@ class ScheduledProgram:
 
 
 class SearchSpace:
-    """The programs of one workload, as a strategy draws, changes and scores them.
+    """The programs of one workload, to be drawn, changed and scored by a strategy.
 
     Scored programs are remembered until `new_round`; a round results in the best of them that have not been
-    proposed yet. Schedules are made by as many threads as the context has.
+    proposed yet. Schedules are created by as many threads as the context has.
 
     Args:
         context: The ``ms.TuneContext`` of workload and target.
         sketches: Its design space.
-        cost_model: The ``ms.cost_model.CostModel`` that leads the search; None for strategies that do not score.
-        seed: The only source of chance.
+        cost_model: The ``ms.cost_model.CostModel`` that guides the search; None for strategies that do not score.
+        seed: The only source of randomness.
     """
 
     def __init__(self, context: Any, sketches: Sequence[Any], cost_model: Any, *, seed: int) -> None:
@@ -105,7 +105,7 @@ class SearchSpace:
         self._context, self._cost_model = context, cost_model
         self._design = DesignSpace(context, sketches)
         self._threads = int(context.num_threads)
-        # No feature depends on the arguments, and finding them for each schedule is slow.
+        # No feature depends on the arguments, and determining them for each schedule is slow.
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
         self._scored: dict[int, tuple[float, ScheduledProgram]] = {}
         self._proposed: set[int] = set()
@@ -116,7 +116,7 @@ class SearchSpace:
         self._scored.clear()
 
     def measured_before(self, measured: Sequence[tuple[Any, float | None]]) -> None:
-        """Takes traces and latencies of an earlier search, None where one failed; none is proposed again."""
+        """Takes traces and latencies (None for a failure) of an earlier search; none is proposed again."""
         for program in self.programs([partial(unchanged, trace) for trace, _ in measured]):
             if program is not None:
                 self._proposed.add(program.structure)
@@ -125,7 +125,7 @@ class SearchSpace:
                 self.add_measured(trace, latency_s)
 
     def add_measured(self, trace: Any, latency_s: float) -> None:
-        """Takes a measured program; an infinite latency says that it failed."""
+        """Takes a measured program; an infinite latency means that it failed."""
         if np.isfinite(latency_s):
             self._measured.append((latency_s, trace))
 
@@ -136,7 +136,7 @@ class SearchSpace:
         return [program for program in programs if program is not None]
 
     def random(self, count: int) -> list[ScheduledProgram]:
-        """Up to `count` different random programs that were not proposed; fewer if the space has no more."""
+        """Up to `count` different random programs that have not been proposed; fewer if the space has no more."""
         new: dict[int, ScheduledProgram] = {}
         most = max(MAX_BARREN_DRAWS, DRAWS_PER_PROGRAM * count)
         drawn = barren = 0
@@ -150,7 +150,7 @@ class SearchSpace:
         return list(new.values())
 
     def neighbours(self, traces: Sequence[Any]) -> list[ScheduledProgram | None]:
-        """One program near each trace, by one of TVM's mutators; None where that makes no program."""
+        """One program near each trace, made by one of TVM's mutators; None if that yields no program."""
         if not self._design.mutates:
             return [None] * len(traces)
         return self.programs([partial(self._design.mutated, trace, most=1) for trace in traces])
@@ -159,10 +159,10 @@ class SearchSpace:
         """Post-processes proposed traces.
 
         Args:
-            proposals: Each gives a ``Trace``, called with its own random numbers, maybe in another thread.
+            proposals: Each returns a ``Trace``; called with its own random numbers, possibly in another thread.
 
         Returns:
-            One program each; None where TVM finds the decisions impossible.
+            One program each; None if TVM finds the decisions impossible.
         """
         seeds = self.rng.integers(1, 2**30, size=len(proposals)).tolist()
         if self._threads == 1 or len(proposals) == 1:
@@ -171,9 +171,9 @@ class SearchSpace:
             return list(pool.map(self._program, proposals, seeds))
 
     def score(self, programs: Sequence[ScheduledProgram]) -> Scores:
-        """(n,) scores, higher is faster: logarithms of the scores that the model gives TVM.
+        """(n,) scores (higher is faster): logarithms of the scores that the model gives TVM.
 
-        For the models of costhub that is their own score, in standard deviations.
+        For costhub's models, that is their own score, in standard deviations.
         """
         from tvm.s_tir import meta_schedule as ms
 
@@ -189,8 +189,8 @@ class SearchSpace:
         """The `count` programs with the highest scores of this round, the best first.
 
         Args:
-            count: How many at most.
-            new: Only those that were never proposed.
+            count: How many to return at most.
+            new: Whether to return only those that were never proposed.
         """
         scored = list(self._scored.values())
         if new:

@@ -22,10 +22,10 @@ from costhub.search.strategies.search_space import (
 )
 
 RANDOM_POOL = 768
-"""Programs that a strategy scores for a batch: as many as `Evolutionary`, which makes strategies comparable."""
+"""Programs that a strategy scores per batch: as many as `Evolutionary`, which makes strategies comparable."""
 SIZES = {DEFAULT: (256, 2), BLOCKED: (64, 1)}
 """Design space -> population and generations of TVM's evolution. The space of blocked layouts holds few programs, and
-a quarter of the population finds as good ones of them in half the time (docs/measured/search.md)."""
+a quarter of the population finds equally good ones in half the time (docs/measured/search.md)."""
 
 
 class Strategy(Protocol):
@@ -40,7 +40,7 @@ class Strategy(Protocol):
 
 
 class Exploration(Protocol):
-    """A strategy at work on one workload, as long as the search lasts."""
+    """A strategy at work on one workload, for the duration of the search."""
 
     def explore(self, count: int) -> None:
         """Scores programs by ``space.score``; the best of them that are new will be measured.
@@ -53,7 +53,7 @@ class Exploration(Protocol):
 class Explorer(ABC):
     """A strategy in plain Python: it only scores programs.
 
-    Post-processing, the random programs among those that are measured, and TVM's interface are the same for all.
+    Post-processing, the random programs among those measured, and TVM's interface are the same for all strategies.
     """
 
     name: str
@@ -72,11 +72,11 @@ class Explorer(ABC):
 class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is untyped
     """Proposes the programs to which an explorer gave the best scores, and a few random ones.
 
-    *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), section 3.3, has a share of 0.05 of
-    random ones, and so has TVM's evolutionary search.
+    *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), section 3.3, uses a share of 0.05 of
+    random ones, and so does TVM's evolutionary search.
 
     Args:
-        explorer: What looks for programs.
+        explorer: Looks for programs.
     """
 
     def __init__(self, explorer: Explorer) -> None:
@@ -98,7 +98,7 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         database: Any = None,
         cost_model: Any = None,
     ) -> None:
-        """Begins to search from what the database holds of the workload and target."""
+        """Begins the search with what the database holds for the workload and target."""
         self._left, self._batch = int(max_trials), int(num_trials_per_iter)
         records = [] if database is None else _records_of_task(database, self._context)
         # A search that continues must not draw again what it drew at first.
@@ -112,7 +112,7 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         self._context = self._space = self._exploration = None
 
     def generate_measure_candidates(self) -> list[Any] | None:
-        """The next batch; None when all trials are spent or the space has no more."""
+        """The next batch; None if all trials are spent or the space has no more."""
         space, exploration = self._space, self._exploration
         if space is None or exploration is None or self._left <= 0:
             return None
@@ -137,7 +137,7 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
 
 
 def _records_of_task(database: Any, context: Any) -> list[DatabaseRecord]:
-    """What a database holds of workload and target, failures included."""
+    """What a database holds for workload and target, including failures."""
     if not database.has_workload(context.mod):
         return []
     return read_records(database, context.target, database.commit_workload(context.mod))
@@ -159,14 +159,14 @@ class Evolutionary:
     """
 
     population: int | None = None
-    """Programs of a generation; by default as `SIZES` has it for the design space."""
+    """Programs per generation; by default as given by `SIZES` for the design space."""
     generations: int | None = None
-    """How often they are changed for a batch; by default as `SIZES` has it."""
+    """How often they are changed for a batch; by default as given by `SIZES`."""
 
     name = "evolutionary"
 
     def sized(self, space: str) -> Evolutionary:
-        """The same with the sizes for a design space, where none were given.
+        """The same strategy, with the sizes for a design space where none were given.
 
         Args:
             space: Its name, see `costhub.collector.propose.spaces`.
@@ -184,7 +184,7 @@ class Evolutionary:
 
 @dataclass(frozen=True)
 class RandomTopK(Explorer):
-    """Draws a new pool for each batch: the simplest use of a model, which other strategies must beat."""
+    """Draws a new pool for each batch: the simplest use of a model, which other strategies have to beat."""
 
     pool: int = RANDOM_POOL
     """Programs that are scored for a batch."""

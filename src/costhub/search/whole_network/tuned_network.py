@@ -52,7 +52,7 @@ class TunedNetwork:
         threads: As for `load_network`.
 
     Raises:
-        NetworkError: As `load_network`.
+        NetworkError: As for `load_network`.
     """
 
     def __init__(self, library: str | Path, *, threads: int | None = None) -> None:
