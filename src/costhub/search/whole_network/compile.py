@@ -20,7 +20,7 @@ from costhub.errors import NetworkError, WorkloadError, class_and_line
 from costhub.search.strategies.search_space import read_records
 
 MIN_ELEMENTS = 1 << 14
-"""Of the largest argument. Below, waking the other threads takes as long as what they could take over."""
+"""Of the largest argument. Below that, waking the other threads takes as long as the work they could take over."""
 _TASKS_PER_CORE = 16
 """TVM's own number for CPUs (MetaSchedule's default rules for llvm)."""
 _VECTOR_ELEMENTS = 64
@@ -33,7 +33,7 @@ def parallelize_untuned(mod: Any, target: Any, scheduled: str) -> tuple[Any, int
     It is MetaSchedule's own rule for kernels in which its CPU rules have nothing to choose, such as
     activations and normalisations: outer loops in parallel, the innermost one in vectors (Shao et al. 2022,
     appendix A.3: parallelise, vectorise, unroll). A search has only this one program to offer for most of
-    them, which is why they are never among its tasks; left alone they run on one thread.
+    them, which is why they are never among its tasks; left alone, they run on one thread.
 
     Args:
         mod: A module of relax functions and kernels.
@@ -46,7 +46,7 @@ def parallelize_untuned(mod: Any, target: Any, scheduled: str) -> tuple[Any, int
     import tvm
     from tvm import relax
 
-    # TVM itself would load those of every target, which takes a quarter of a minute.
+    # TVM itself would load the intrinsics of every target, which takes a quarter of a minute.
     load_intrinsics(str(target.kind.name))
     changed = {}
     for name, function in mod.functions.items():
@@ -72,7 +72,7 @@ def _is_large(mod: Any) -> bool:
 
 
 def _parallelized(mod: Any, target: Any) -> Any:
-    """The kernel with its loops shared out; None where TVM finds none that it may share."""
+    """The kernel with its loops distributed over threads; None if TVM finds none that it may distribute."""
     from tvm.s_tir import meta_schedule as ms
 
     space = ms.space_generator.PostOrderApply(
@@ -92,13 +92,13 @@ def _parallelized(mod: Any, target: Any) -> Any:
         (schedule, *_) = context.generate_design_space()
         if not all(rule.apply(schedule) for rule in space.postprocs):
             return None
-    except Exception:  # Whatever TVM raises of a kernel that it cannot schedule; it is not changed.
+    except Exception:  # Whatever TVM raises for a kernel that it cannot schedule; it is not changed.
         return None
     return schedule.mod["main"]
 
 
 SCHEDULED = "tirx.is_scheduled"
-"""What TVM writes into a kernel whose schedule it has applied."""
+"""The attribute that TVM sets on a kernel whose schedule it has applied."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class CompiledNetwork:
     kernels: int
     """Distinct kernels."""
     tuned: int
-    """Those of them that have a schedule of the database."""
+    """Those that have a schedule from the database."""
     shared: int = 0
     """Those without one that run on all cores; the others are plain loops on one thread."""
     names: tuple[str, ...] = ()
-    """Of the functions that have a schedule of the database."""
+    """Of the functions that have a schedule from the database."""
 
 
 def compile_network(
@@ -120,8 +120,8 @@ def compile_network(
 ) -> CompiledNetwork:
     """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
 
-    The kernels are fused as for the search and found in the database by their structure. Large ones without
-    a record are shared among the cores (`parallelize_untuned`). Small ones, and all where there is no database, stay
+    The kernels are fused as in the search and found in the database by their structure. Large ones without
+    a record are distributed over the cores (`parallelize_untuned`). Small ones, and all if there is no database, stay
     as TVM's default pipeline for CPUs leaves them: plain loops on one thread, which LLVM vectorises.
 
     Args:
@@ -132,7 +132,7 @@ def compile_network(
         fast_math: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
 
     Raises:
-        Exception: Whatever TVM raises where it cannot compile the network.
+        Exception: Whatever TVM raises if it cannot compile the network.
     """
     from tvm import relax
 
@@ -161,7 +161,7 @@ def _with_schedules(mod: Any, target: Any, database: Path) -> Any:
 
 
 def _best_of(database: Path, target: Any) -> Any:
-    """The record of the best median for each workload, as the search reports it.
+    """The record with the best median for each workload, as the search reports it.
 
     TVM itself would take the best mean, and a record of any target.
     """
@@ -185,8 +185,8 @@ def _best_of(database: Path, target: Any) -> Any:
 def _with_weights(mod: Any, source: NetworkSource) -> Any:
     """The network with its weights as constants.
 
-    Only now: where they are constants when kernels are fused, TVM may compute with them, and the kernels
-    would be others than those of the search.
+    This is done only now: if they are constants when kernels are fused, TVM may compute with them, and the
+    kernels would differ from those of the search.
     """
     import tvm
     from tvm import relax
@@ -202,7 +202,7 @@ def _with_weights(mod: Any, source: NetworkSource) -> Any:
 
 
 def _build(mod: Any, target: Any) -> Any:
-    """TVM's default pipeline for CPUs, less the fusing that is done already."""
+    """TVM's default pipeline for CPUs, without the fusing, which is already done."""
     import tvm
     from tvm import relax
     from tvm.relax.backend.cpu_generic import pipeline
@@ -228,7 +228,7 @@ class BuiltNetwork:
 def build_network(
     network: str, target: str, database: str, *, tuned: str, untuned: str, lowering: Lowering = AS_IN_TORCH
 ) -> BuiltNetwork:
-    """Compiles a network twice, which may bring TVM down: to be called in a child process.
+    """Compiles a network twice, which may crash TVM: to be called in a child process.
 
     Args:
         network: What `read_network` takes.
@@ -236,7 +236,7 @@ def build_network(
         database: The folder of the MetaSchedule database.
         tuned: The library to write with the database.
         untuned: The library to write without it, as TVM does by default.
-        lowering: Of the first, as in the search; the second has the kernels that TVM makes by itself.
+        lowering: That of the first library, as in the search; the second has the kernels that TVM makes on its own.
 
     Raises:
         NetworkError: Torch or TVM fails.
@@ -257,7 +257,7 @@ def build_network(
 
 
 def distinguishing_input(example: Any) -> Any:
-    """An input whose outputs tell networks apart: floating point numbers that are all alike become others in [0.1, 1).
+    """An input whose outputs tell networks apart: floating point numbers that are all equal become random in [0.1, 1).
 
     People export networks with `torch.zeros`. Integers may be indices, so they stay; a network may take the
     root of a number, so none is negative.

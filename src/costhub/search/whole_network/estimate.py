@@ -1,4 +1,4 @@
-"""Provides network_curve and with_shares: what a search's kernels say about their network."""
+"""Provides network_curve and with_time_shares: what a search's kernels say about their network."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from costhub.search.result import TuneResult
 def network_curve(
     results: Sequence[TuneResult], weights: Mapping[str, float], order: Sequence[str]
 ) -> list[tuple[int, float]]:
-    """(trials so far, latency of the network in us) along a search: kernels by how often they are called.
+    """(trials so far, latency of the network in us) over a search: kernels weighted by how often they are called.
 
     A kernel counts with its untuned latency until one of its programs has run. If an earlier search was
     continued, the order of its trials is not known, so the curve begins after all of them.
 
     Args:
-        results: Of all kernels.
+        results: The results of all kernels.
         weights: Workload -> calls.
         order: The workload of each trial of this search.
 
     Returns:
-        A point where the curve falls, and the last one; none where a kernel has no latency at all.
+        The points where the curve falls, and the last one; none if a kernel has no latency at all.
 
     Example:
         >>> conv = TuneResult("conv", 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)])
@@ -45,7 +45,7 @@ def network_curve(
         reached = at[name].get(done[name])
         if reached is not None and reached != best[name]:
             known = best[name]
-            # An untuned latency may be below what the first program takes; the curve is of the best so far.
+            # An untuned latency may be below that of the first program; the curve shows the best so far.
             best[name] = reached if known is None else min(reached, known)
             points += [p for p in _point(total, best, weights) if not points or p[1] != points[-1][1]]
     if points and points[-1][0] != total:
@@ -61,10 +61,10 @@ def _point(trials: int, best: Mapping[str, float | None], weights: Mapping[str, 
 
 
 def with_time_shares(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of workloads with the share that each has of the time of all, before and after.
+    """Rows of workloads with the share of the total time that each takes, before and after.
 
     Args:
-        rows: With `weight`, `untuned_us` and `best_us`; a latency that is None has no share.
+        rows: Rows with `weight`, `untuned_us` and `best_us`; a latency that is None has no share.
 
     Example:
         >>> rows = [{"weight": 3.0, "untuned_us": 1.0, "best_us": None},

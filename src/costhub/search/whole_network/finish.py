@@ -25,7 +25,7 @@ from costhub.search.whole_network.compile import BuiltNetwork, build_network
 from costhub.search.whole_network.network_timer import BoardNetworkTimer, Latency, NetworkTimer, board_network_timer
 
 SUMMED_TERMS = 1
-"""Of the sums that the tolerance is for; errors of long sums are far below the least tolerance."""
+"""Terms of the sums that the tolerance is for; errors of long sums are far below the lowest tolerance."""
 TOLERANCE = tolerance("float32", SUMMED_TERMS)
 """Relative to the size of an output plus the mean size of all of them; float32."""
 TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
@@ -42,11 +42,11 @@ class FinishedNetwork:
     threads: int
     """Of TVM, and of torch where it is timed."""
     error: str | None = None
-    """A sentence where it cannot be compiled, does not run or computes something else."""
+    """A sentence if it cannot be compiled, does not run or computes something else."""
     library: str | None = None
-    """The file to load; None where there is an error."""
+    """The file to load; None if there is an error."""
     reference: str = TORCH
-    """The form whose outputs are the right ones: torch's, or the untuned ones of a relax file."""
+    """The form whose outputs are taken as correct: torch's, or the untuned form of a relax file."""
     tolerance: float = TOLERANCE
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(dtype, shape) of each input."""
@@ -57,11 +57,11 @@ class FinishedNetwork:
     kernels: int = 0
     """Distinct kernels."""
     kernels_tuned: int = 0
-    """Those with a schedule of the database."""
+    """Those with a schedule from the database."""
     latencies: dict[str, Latency] = field(default_factory=dict)
-    """Form -> latency: `TUNED`, `UNTUNED`, and here, for torch networks, `TORCH` and `TORCH_COMPILE`."""
+    """Form -> latency: `TUNED`, `UNTUNED`, and on this machine, for torch networks, `TORCH` and `TORCH_COMPILE`."""
     notes: tuple[str, ...] = ()
-    """Sentences on what did not work and does no harm."""
+    """Sentences about what did not work but does no harm."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -92,7 +92,7 @@ def finish_network(
         out: Where the library ``<label>.so`` goes.
         lowering: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
         torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
-        boards: Where it runs, torch left out; they may be closed, since a new session begins. None for this machine.
+        boards: Where it runs, except torch; they may be closed, since a new session is opened. None for this machine.
         on_step: Called with each step, in a few words.
 
     Raises:
@@ -106,7 +106,7 @@ def finish_network(
             with _network_timer(built.inputs, finished.threads, boards) as timer:
                 finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
                 finished = replace(finished, latencies=timer.measure())
-        except (MeasureError, DeviceError) as error:  # no board, or one of another kind
+        except (MeasureError, DeviceError) as error:  # no board, or one of a different kind
             finished = replace(finished, error=str(error))
         if boards is not None and finished.latencies:
             finished = replace(finished, notes=(f"{label} was run and timed on a board.", *finished.notes))
@@ -128,15 +128,15 @@ def finish_untimed(
     runs_here: bool = True,
     on_step: Callable[[str], None] | None = None,
 ) -> FinishedNetwork:
-    """Compiles a network with a database and compares its outputs, as `finish_network`, and times nothing.
+    """Compiles a network with a database and compares its outputs, like `finish_network`, but times nothing.
 
     Args:
-        network: As for `finish_network`, and so are the other arguments.
+        network: As for `finish_network`, like the other arguments.
         label: Its name in reports and that of the library.
         target: The TVM target, as JSON.
         database: The folder of the MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
-        lowering: How kernels are made of operators.
+        lowering: How operators are lowered to kernels.
         runs_here: Whether this machine can run the library; a library for another one is only compiled.
         on_step: Called with each step, in a few words.
 
@@ -169,14 +169,14 @@ def _finished(
     """Compiles a network, examines both libraries, and keeps the tuned one if nothing is wrong with it.
 
     Args:
-        network: As for `finish_network`, and so are the next five.
+        network: As for `finish_network`, like the next five.
         label: See there.
         target: See there.
         database: See there.
         out: See there.
         lowering: See there.
         examine: Takes what is known of the network, what was built, and the paths of the tuned and the untuned library.
-        failing: How the sentence begins that says that TVM cannot compile it.
+        failing: The beginning of the sentence that says that TVM cannot compile it.
     """
     library = out / f"{label}.so"
     library.unlink(missing_ok=True)  # of an earlier search
@@ -217,7 +217,7 @@ def _network_timer(
 def _loaded(
     timer: AnyNetworkTimer, finished: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
 ) -> FinishedNetwork:
-    """Loads all forms; the result holds the error of a form that does not run or is wrong, and notes on others."""
+    """Loads all forms; the result holds the error of a form that does not run or is wrong, and notes about others."""
     try:
         finished = _checked(timer, finished, network, tuned, untuned)
     except MeasureError as error:
@@ -232,7 +232,7 @@ def _loaded(
 
 
 def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
-    """What was built; a sentence where TVM or torch fails."""
+    """What was built; a sentence if TVM or torch fails."""
     with Child(limits=Limits.for_network(timeout_s=_BUILD_TIMEOUT_S)) as child:
         try:
             return child.call(build, timeout_s=_BUILD_TIMEOUT_S)
@@ -243,7 +243,7 @@ def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
 def _checked(
     timer: AnyNetworkTimer, finished: FinishedNetwork, network: str, tuned: str, untuned: str
 ) -> FinishedNetwork:
-    """With an error where the outputs of the tuned network are not the right ones, within a tolerance."""
+    """The network, with an error if the outputs of the tuned form are not correct within a tolerance."""
     plain = timer.load_library(UNTUNED, untuned)
     fast = timer.load_library(TUNED, tuned)
     reference, whose = plain, "those of the untuned network"
@@ -267,14 +267,14 @@ def _checked(
 
 
 def _publish(source: Path, library: Path) -> None:
-    """Moves a library to its place, also from another file system; never half of it."""
+    """Moves a library to its place, even from another file system; it never appears incomplete."""
     part = library.with_name(f"{library.name}.part")
     shutil.copyfile(source, part)
     part.replace(library)
 
 
 def widest_tolerance(outputs: Sequence[Any]) -> float:
-    """The widest tolerance among outputs; that of float32 where none is a floating point number.
+    """The widest tolerance among outputs; that of float32 if none is a floating point number.
 
     Args:
         outputs: NumPy arrays.
@@ -288,11 +288,11 @@ def widest_tolerance(outputs: Sequence[Any]) -> float:
 
 
 def compare_outputs(outputs: Sequence[Any], reference: Sequence[Any]) -> str | None:
-    """How outputs differ by more than rounding, as the end of a sentence; None where they do not.
+    """How outputs differ by more than rounding, as the end of a sentence; None if they do not.
 
     Args:
         outputs: NumPy arrays.
-        reference: Those of the other form.
+        reference: The outputs of the other form.
 
     Example:
         >>> one = np.ones(3, np.float32)

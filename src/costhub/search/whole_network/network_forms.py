@@ -1,4 +1,4 @@
-"""Provides what the children of network timers do: they load forms of a network, here or on a board, and time them."""
+"""Provides what the children of network timers do: load forms of a network, here or on a board, and time them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from costhub.collector.run.evaluator import to_device
 from costhub.collector.run.runner import wake
 from costhub.errors import MeasureError, NetworkError, class_and_line
 
-# What another process did until now should not be timed.
+# What another process has been doing until now should not be timed.
 REST_S = 0.1
 MAX_CALLS = 1000
-"""In one turn on a board; they are enough for a network that takes microseconds."""
+"""In one turn on a board; this is enough for a network that takes microseconds."""
 
 Arrays = tuple[Any, ...]
 """NumPy arrays: inputs, or outputs with tuples and mappings of tensors flattened."""
@@ -32,7 +32,7 @@ class BoardLost(MeasureError):
 
 
 _call: list[Callable[[], Any]] = []
-"""Of the form that this process has loaded."""
+"""That of the form that this process has loaded."""
 
 
 def load_library(path: str, inputs: Arrays, cpus: tuple[int, ...]) -> Arrays:
@@ -40,7 +40,7 @@ def load_library(path: str, inputs: Arrays, cpus: tuple[int, ...]) -> Arrays:
 
     Args:
         path: The library.
-        inputs: Of the network.
+        inputs: The inputs of the network.
         cpus: The CPUs that may compute, one for each thread.
 
     Raises:
@@ -54,9 +54,9 @@ def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool) -> Ar
 
     Args:
         network: What `read_torch` takes.
-        inputs: Of the network.
-        threads: How many compute.
-        compiled: Whether by ``torch.compile``.
+        inputs: The inputs of the network.
+        threads: How many threads compute.
+        compiled: Whether to use ``torch.compile``.
 
     Raises:
         NetworkError: torch fails.
@@ -68,7 +68,7 @@ def hold_form(make: Callable[[], Callable[[], Any]]) -> Arrays:
     """Makes a form the one that this process times from now on, and calls it once.
 
     Args:
-        make: Loads the form; returns what calls it with its inputs.
+        make: Loads the form; returns a function that calls it with its inputs.
 
     Returns:
         What the form computes.
@@ -87,7 +87,7 @@ def hold_form(make: Callable[[], Callable[[], Any]]) -> Arrays:
 
 
 def time_calls(seconds: float) -> list[float]:
-    """Seconds of each call; without the first one, which finds the caches cold, unless it is the only one."""
+    """Seconds of each call, excluding the first, which finds the caches cold, unless it is the only one."""
     time.sleep(REST_S)
     run_s: list[float] = []
     end = time.perf_counter() + seconds
@@ -152,13 +152,13 @@ class _BoardForm:
     """The board's CPU."""
 
     def take(self, repeat: int) -> list[float]:
-        """Seconds of each call; by the board's clock, so the way to the board does not count."""
+        """Seconds of each call, by the board's clock, so that the connection to the board does not count."""
         timed = self.machine.time_evaluator("invoke_stateful", self.device, number=1, repeat=repeat)
         return list(timed("main").results)
 
 
 def load_on_board(name: str, path: str, inputs: Arrays) -> Arrays:
-    """Sends a library of `compile_network` to the board of the session that is open, and calls it once.
+    """Sends a library of `compile_network` to the board of the open session, and calls it once.
 
     Raises:
         NetworkError: It does not run there.
@@ -171,7 +171,7 @@ def load_on_board(name: str, path: str, inputs: Arrays) -> Arrays:
         board.upload(bytearray(Path(path).read_bytes()), library)
         device = board.cpu(0)
         machine = relax.VirtualMachine(board.load_module(library), device)
-        # Values stay on the board between calls; only this way does TVM hand tensors to a network elsewhere.
+        # Values stay on the board between calls; this is the only way TVM passes tensors to a remote network.
         machine.set_input("main", *(to_device(value, device) for value in inputs))
         machine.invoke_stateful("main")
         held()[name] = _BoardForm(machine, device)
@@ -179,7 +179,7 @@ def load_on_board(name: str, path: str, inputs: Arrays) -> Arrays:
 
 
 def time_calls_on_board(name: str, seconds: float) -> list[float]:
-    """Seconds of each call of a form for about so many seconds, one at least; raises as `load_on_board`."""
+    """Seconds of each call of a form for about this many seconds, at least one call; raises like `load_on_board`."""
     with _on_board():
         form = held()[name]
         (first_s,) = form.take(1)
@@ -189,7 +189,7 @@ def time_calls_on_board(name: str, seconds: float) -> list[float]:
 
 @contextlib.contextmanager
 def _on_board() -> Iterator[Any]:
-    """The session; an error is one of the network, or of the session."""
+    """The session; an error becomes one of the network, or of the session."""
     try:
         board = opened()
     except MeasureError as error:

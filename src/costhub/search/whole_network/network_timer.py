@@ -32,10 +32,10 @@ ROUNDS = 5
 SECONDS = 0.4
 """Of each form in each round."""
 KEEP_FREED_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
-"""The environment in which glibc keeps memory that is freed, as the allocator of TVM's runtime does.
+"""The environment in which glibc keeps freed memory, as the allocator of TVM's runtime does.
 
 torch allocates its activations at each call. By default, glibc hands large ones back to the system and
-gets them as new pages, which takes half of a MobileNet-V2's time, in some processes and not in others.
+gets them as new pages, which takes half of a MobileNet-V2's time in some processes but not in others.
 """
 # torch.compile calls a compiler for every kernel of the network.
 LOAD_TIMEOUT_S = 1800.0
@@ -55,7 +55,7 @@ class Latency:
 
     @classmethod
     def of(cls, run_s: Sequence[float]) -> Latency:
-        """From the seconds of each call.
+        """The latency from the seconds of each call.
 
         Example:
             >>> Latency.of([2e-6, 1e-6, 3e-6])
@@ -68,12 +68,12 @@ class Latency:
 
 
 def time_in_turns(names: Iterable[str], turn: Callable[[str], list[float] | None], rounds: int) -> dict[str, Latency]:
-    """Name -> latency, a turn of each in every round.
+    """Name -> latency, with a turn of each form in every round.
 
     Args:
-        names: Of the forms.
-        turn: The seconds of some calls of a form; None leaves it out from then on, with what it took before.
-        rounds: How many.
+        names: The names of the forms.
+        turn: Returns the seconds of some calls of a form; None drops it, along with its earlier calls.
+        rounds: How many rounds.
 
     Example:
         >>> time_in_turns(["tuned", "dead"], lambda name: [2e-6] if name == "tuned" else None, rounds=3)
@@ -92,11 +92,11 @@ def time_in_turns(names: Iterable[str], turn: Callable[[str], list[float] | None
 
 @dataclass
 class NetworkTimer:
-    """Loads forms of one network and times them round by round, so that what disturbs one disturbs all.
+    """Loads forms of one network and times them round by round, so that whatever disturbs one disturbs all.
 
     Args:
         inputs: NumPy arrays.
-        threads: Of each form; TVM's have a CPU each.
+        threads: Threads of each form; those of TVM have a CPU each.
 
     Example:
         >>> import numpy as np
@@ -137,16 +137,16 @@ class NetworkTimer:
         """
         load = partial(load_torch, network, self.inputs, self.threads, compiled)
         threads = str(self.threads)
-        # Otherwise Inductor compiles in its own processes, which stay.
+        # Otherwise Inductor compiles in processes of its own, which keep running.
         inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
         return self.load_form(name, load, {"OMP_NUM_THREADS": threads, **inductor})
 
     def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
-        """Name -> latency, of all that were loaded; those that fail are left out.
+        """Name -> latency, for all forms that were loaded; those that fail are left out.
 
         Args:
-            rounds: Turns of each.
-            seconds: Of each turn; a call that takes longer is taken once.
+            rounds: Turns of each form.
+            seconds: Duration of each turn; a call that takes longer is made once.
         """
         return time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
 
@@ -156,7 +156,7 @@ class NetworkTimer:
         try:
             run_s = child.call(time_calls, seconds, timeout_s=TURN_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout):
-            return None  # a process that starts again has not loaded the network
+            return None  # a restarted process has not loaded the network
         child.freeze()
         return run_s
 
@@ -164,14 +164,14 @@ class NetworkTimer:
         """Adds any other form; returns what it computes.
 
         Args:
-            name: Of the form.
+            name: Name of the form.
             load: Loads it in the child by `costhub.search.whole_network.network_forms.hold_form`; it is pickled.
-            environment: Variables that its process gets.
+            environment: Environment variables for its process.
 
         Raises:
             MeasureError: It cannot be loaded, or fails.
         """
-        # What it imports stays with it: the next form gets a new process.
+        # What it imports stays loaded: the next form gets a new process.
         limits = Limits.for_network(timeout_s=LOAD_TIMEOUT_S)
         environment = {**KEEP_FREED_MEMORY, **environment}
         child = self._held.enter_context(Child(environment=environment, limits=limits, is_shared=False))
@@ -188,12 +188,12 @@ class NetworkTimer:
 
 _BOARD_WAIT_S = 120.0
 _SESSION_S = 3600.0
-"""The board ends the session after so long."""
+"""The board ends the session after this many seconds."""
 
 
 @contextmanager
 def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetworkTimer]:
-    """A timer on the next free board; all forms are in one session, so that it is one board that runs them.
+    """A timer on the next free board; all forms share one session, so that the same board runs them.
 
     Args:
         inputs: NumPy arrays.
@@ -201,7 +201,7 @@ def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetwork
 
     Raises:
         MeasureError: No tracker answers, or no board became free.
-        DeviceError: The board that did is of another kind than those that `boards` has seen.
+        DeviceError: The board that became free is of a different kind from those that `boards` has seen.
 
     Example:
         >>> timer = board_network_timer((), Boards("127.0.0.1", 9190, "pi4"))  # `with timer:` waits for a board
@@ -247,7 +247,7 @@ class BoardNetworkTimer:
         """What the network computes as torch runs it here.
 
         Raises:
-            MeasureError: It cannot be loaded, or fails; or it is to be compiled, which is of no use here.
+            MeasureError: It cannot be loaded, or fails; or `compiled` is set, which is of no use here.
         """
         if compiled:
             raise MeasureError("It would run on this machine, and the network is for a board.")
@@ -255,14 +255,14 @@ class BoardNetworkTimer:
             return here.load_torch(name, network)
 
     def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
-        """As `NetworkTimer.measure`; where the board is lost, of the calls until then."""
+        """As `NetworkTimer.measure`; if the board is lost, from the calls until then."""
         return time_in_turns(self._names, lambda name: self._turn(name, seconds), rounds)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
         try:
             return self._ask(partial(time_calls_on_board, name, seconds), TURN_TIMEOUT_S)
         except BoardLost:
-            return []  # What was taken before the board was lost counts.
+            return []  # What was measured before the board was lost counts.
         except NetworkError:
             return None
 

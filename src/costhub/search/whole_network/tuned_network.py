@@ -17,14 +17,14 @@ _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
 
 _ALIGNMENT = 64
-"""Bytes at a multiple of which TVM expects an array to begin: its vector instructions may crash on others."""
+"""TVM expects arrays to begin at a multiple of this many bytes: its vector instructions may crash on others."""
 
 
 def load_network(library: str | Path, *, threads: int | None = None) -> TunedNetwork:
     """Loads a network that `costhub.tune` has compiled, as a function of torch tensors.
 
     Args:
-        library: The file, such as ``tuned/resnet-18.so``. It is machine code: load your own only.
+        library: The file, such as ``tuned/resnet-18.so``. It is machine code: load only your own.
         threads: How many threads compute; by default one per core. The networks of a process share them: the
             last one loaded says how many, and the first one how many at most.
 
@@ -42,10 +42,10 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
 class TunedNetwork:
     """A network that `costhub.tune` has compiled; call it as the torch network that it was.
 
-    Tensors go in and out by DLPack, without copies. An input is copied if its numbers do not lie side by side, if it
-    begins at no multiple of 64 bytes, as a row of a batch may, or if it is an array of NumPy. Loading needs only TVM.
+    Tensors go in and out by DLPack, without copies. An input is copied if it is not contiguous, if it does not begin
+    at a multiple of 64 bytes (as a row of a batch may), or if it is a NumPy array. Loading needs only TVM.
 
-    Call it from a thread that lasts: TVM makes threads for each thread that calls, and keeps them when that one ends.
+    Call it from a long-lived thread: TVM creates threads for each calling thread, and keeps them when that one ends.
 
     Args:
         library: As for `load_network`.
@@ -72,7 +72,7 @@ class TunedNetwork:
         """The output of the network as a torch tensor, or several in a tuple.
 
         Args:
-            inputs: Tensors of torch, arrays of NumPy, or tensors of any library with DLPack, in the shapes and types of
+            inputs: torch tensors, NumPy arrays, or tensors of any library with DLPack, in the shapes and types of
                 the export.
 
         Raises:
@@ -96,10 +96,10 @@ class TunedNetwork:
 
 @contextmanager
 def _same_cpus() -> Iterator[None]:
-    """Gives the calling thread the CPUs back that it may use.
+    """Gives back to the calling thread the CPUs that it may use.
 
-    TVM binds a thread that computes with it to one CPU for good. All threads and processes that it then starts, those
-    of torch among them, would have this one CPU, and `core_count` would see a machine with one core.
+    TVM permanently binds a thread that computes with it to one CPU. All threads and processes that it then starts,
+    including those of torch, would have only this CPU, and `core_count` would see a machine with one core.
     """
     if not hasattr(os, "sched_getaffinity"):  # macOS has none, and TVM binds no thread there
         yield
@@ -118,7 +118,7 @@ def _why(error: Exception) -> str:
 
 def _use_threads(threads: int) -> None:
     """Sets how many threads TVM computes with in this process; left to itself, it takes half of the CPUs."""
-    # A thread of Python reads the variable with its first kernel, and only then; later it can take fewer threads.
+    # A Python thread reads the variable with its first kernel, and only then; later it can use fewer threads.
     os.environ["TVM_NUM_THREADS"] = str(threads)
     import tvm  # noqa: F401  (it registers the function)
     import tvm_ffi

@@ -1,1 +1,1 @@
-"""Schedules without measuring: those of known workloads, carried over, and those that a cost model picks."""
+"""Schedules without measuring: those carried over from known workloads, and those that a cost model picks."""

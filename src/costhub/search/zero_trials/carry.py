@@ -1,7 +1,7 @@
 """Provides TraceDecisions and carried_traces: the decisions of a schedule, carried over to another workload's sketches.
 
 Only decisions travel, as numbers: the instructions are always those of TVM's own design space for the new workload. So
-nothing of a stranger's trace is ever replayed, and a program that comes out of it is one that a search could find.
+no part of a stranger's trace is ever replayed, and any resulting program is one that a search could find.
 
 *Reusing Auto-Schedules for Efficient DNN Compilation* (Gibson and Cano, 2022), *transfer-tuning*, applies the schedules
 of one kernel to others of its class, with the tile sizes as they are; here they are rescaled to factors that divide.
@@ -43,17 +43,17 @@ class TraceDecisions:
     locations: tuple[tuple[int, int], ...]
     """Place and loop of each compute location."""
     sizes: tuple[tuple[int, int], ...]
-    """Place and number of each annotation with a number, such as the most parallel tasks."""
+    """Place and number of each annotation with a number, such as the maximum of parallel tasks."""
 
     @classmethod
     def read(cls, trace_json: str) -> TraceDecisions | None:
-        """The decisions in a trace as the column `trace` has it; None for a text that is none."""
+        """The decisions in a trace in the form of the column `trace`; None for a text that is not a trace."""
         trace = read_trace(trace_json)
         return None if trace is None else cls.of(*trace)
 
     @classmethod
     def of(cls, instructions: Sequence[Any], decisions: Sequence[Any]) -> TraceDecisions | None:
-        """Those of a trace in plain lists; None where a decision is not one that TVM makes.
+        """The decisions of a trace in plain lists; None if one of them is not a decision that TVM makes.
 
         Args:
             instructions: Kind, arguments, attributes and results of each, as JSON has them.
@@ -61,7 +61,7 @@ class TraceDecisions:
         """
         try:
             return cls._of(list(instructions[: before_postproc(instructions)]), decisions)
-        except (TypeError, ValueError, LookupError):  # a stranger's, in which anything may stand anywhere
+        except (TypeError, ValueError, LookupError):  # a stranger's trace, in which anything may be anywhere
             return None
 
     @classmethod
@@ -93,11 +93,11 @@ class TraceDecisions:
         return tuple(math.prod(factors) for _, factors in self.tiles)
 
     def fits(self, other: TraceDecisions) -> bool:
-        """Whether both tile equally many loops into equally many levels, as tiles can only be carried over then."""
+        """Whether both tile equally many loops into equally many levels; otherwise tiles cannot be carried over."""
         return bool(self.tiles) and [len(f) for _, f in self.tiles] == [len(f) for _, f in other.tiles]
 
     def distance(self, other: TraceDecisions) -> float:
-        """How far apart the extents of the tiled loops are, in doublings added up; infinite where none `fits`."""
+        """How far apart the extents of the tiled loops are, as a sum of doublings; infinite unless `fits`."""
         if not self.fits(other):
             return math.inf
         return sum(abs(math.log2(a / b)) for a, b in zip(self.extents, other.extents, strict=True))
@@ -121,8 +121,8 @@ class SketchTraces:
     """The sketches of a workload's design space, which take decisions of other workloads.
 
     Args:
-        sketches: What ``context.generate_design_space()`` gave.
-        cores: How many the target has.
+        sketches: What ``context.generate_design_space()`` returned.
+        cores: How many cores the target has.
     """
 
     def __init__(self, sketches: Sequence[Any], cores: int) -> None:
@@ -134,7 +134,7 @@ class SketchTraces:
                 self._sketches.append((sketch.trace, decisions))
 
     def distance(self, known: TraceDecisions) -> float:
-        """How far a known schedule is from this workload, in doublings of extents; infinite where nothing fits."""
+        """How far a known schedule is from this workload, in doublings of extents; infinite if nothing fits."""
         return min((own.distance(known) for _, own in self._sketches), default=math.inf)
 
     def knows(self, known: TraceDecisions) -> bool:
@@ -142,11 +142,11 @@ class SketchTraces:
         return any(self._is_same(own, known) for _, own in self._sketches)
 
     def unchanged(self, known: TraceDecisions, cores: int) -> list[Any]:
-        """The ``Trace`` with just these decisions; none where the schedule is not of these sketches and extents.
+        """The ``Trace`` with just these decisions; none if the schedule is not of these sketches and extents.
 
         Args:
             known: Decisions of a schedule of an equal workload.
-            cores: Of the device that the schedule is for.
+            cores: Cores of the device that the schedule is for.
         """
         return [
             self._trace(trace, own, known, cores, known.tiles)
@@ -155,14 +155,14 @@ class SketchTraces:
         ]
 
     def carried(self, known: TraceDecisions, cores: int) -> list[Any]:
-        """Traces of this workload with decisions like those of another; none where nothing carries over.
+        """Traces of this workload with decisions like those of another; none if nothing carries over.
 
-        Where the loops have other extents, there are two: in one the outermost tiles take up the difference, and the
-        inner ones, which registers and caches limit, stay; in the other all tiles but vectors share it.
+        If the extents of the loops differ, there are two: in one, the outermost tiles absorb the difference, and the
+        inner ones, which registers and caches limit, stay; in the other, all tiles except vectors share it.
 
         Args:
             known: Decisions of a schedule of another workload.
-            cores: Of the device that the schedule is for.
+            cores: Cores of the device that the schedule is for.
         """
         like = [pair for pair in self._sketches if pair[1].structure == known.structure and pair[1].fits(known)]
         fitting = like or [pair for pair in self._sketches if pair[1].fits(known)]
@@ -208,7 +208,7 @@ class SketchTraces:
         if own.structure == known.structure:
             for (place, _), (_, size) in zip(own.sizes, known.sizes, strict=True):
                 old = instructions[place]
-                # TVM takes 16 tasks for each core; fewer were decided for a reason that has to do with the program.
+                # TVM takes 16 tasks per core; fewer were chosen for a reason that has to do with the program.
                 is_parallel = str(old.attrs[0]) == _PARALLEL
                 scaled = max(1, size * self._cores // cores) if is_parallel else size
                 instructions[place] = Instruction(old.kind, [old.inputs[0], scaled], old.attrs, old.outputs)
@@ -219,13 +219,13 @@ def rescaled(factors: Sequence[int], extent: int, *, innermost: int = 0, shared:
     """Factors of `extent` that are like those of another extent.
 
     From the innermost level outwards, each level takes the divisor of what is left that is nearest to its old factor,
-    so a vector keeps its length where that divides; the outermost level takes the rest.
+    so a vector keeps its length if that divides; the outermost level takes the rest.
 
     Args:
         factors: From the outermost level to the innermost.
         extent: Their new product.
         innermost: The largest innermost factor that is allowed; 0 or less allows any.
-        shared: Whether all levels but the innermost grow alike, instead of the outermost alone.
+        shared: Whether all levels but the innermost grow alike, instead of only the outermost.
 
     Example:
         >>> rescaled([4, 4, 1, 16], 512), rescaled([4, 4, 1, 16], 1024, shared=True), rescaled([7, 1, 2, 16], 56)
@@ -241,7 +241,7 @@ def rescaled(factors: Sequence[int], extent: int, *, innermost: int = 0, shared:
         is_innermost = level == len(factors) - 1
         wanted = factors[level] * (1.0 if is_innermost else grown)
         most = innermost if is_innermost and innermost > 0 else left
-        # Of two that are equally near the larger one: it keeps more of the old size.
+        # If two are equally near, the larger one, which keeps more of the old size.
         size = min(_divisors(left, most), key=lambda d: (abs(math.log2(d / wanted)), -d))
         found.append(size)
         left //= size

@@ -1,4 +1,4 @@
-"""Provides compile_kernels: a schedule for each workload without measuring, built, checked and put into a database."""
+"""Provides compile_kernels: a schedule for each workload without measuring, built, checked and put in a database."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from costhub.search.zero_trials.plan import ZeroTrialPlan
 from costhub.search.zero_trials.ranking import RankedProgram, Ranking, rank_programs
 
 MOST_ATTEMPTS = 4
-"""Programs of a workload that are built and checked until one is right."""
+"""The most programs of a workload that are built and checked until one is correct."""
 BUILD_TIMEOUT_S = 60.0
 RUN_TIMEOUT_S = 60.0
 COMPARED, BUILT = "compared", "built"
-"""What was checked of a library: its outputs are those of the untuned program, or only that it can be built."""
+"""What was checked: that the outputs of a library are those of the untuned program, or only that it can be built."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class CompiledKernel:
     workload: str
     weight: float
     source: str | None = None
-    """A value of `costhub.search.zero_trials.plan.SOURCES`; None where there is no schedule."""
+    """A value of `costhub.search.zero_trials.plan.SOURCES`; None if there is no schedule."""
     known_workload: str | None = None
-    """The workload whose measured schedule it is or was carried over from."""
+    """The workload whose measured schedule this is, or from which it was carried over."""
     known_device: str | None = None
     """The device that measured that schedule."""
     known_us: float | None = None
@@ -56,9 +56,9 @@ class CompiledKernel:
     counts: dict[str, int] = field(default_factory=dict)
     """Source -> programs that were ranked."""
     check: str | None = None
-    """`COMPARED` or `BUILT`; None where nothing could be built."""
+    """`COMPARED` or `BUILT`; None if nothing could be built."""
     failed: tuple[str, ...] = ()
-    """What was wrong with programs that were preferred to this one."""
+    """What was wrong with the programs that were preferred to this one."""
     error: str | None = None
     """Why there is no schedule, as a sentence."""
     library: str | None = None
@@ -71,12 +71,12 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class CompileTarget:
-    """What is compiled for."""
+    """What to compile for."""
 
     target: str
     """The TVM target, as JSON, with ``num-cores``."""
     threads: int | None = None
-    """Of programs that are run for the check; None where this machine cannot run them."""
+    """Threads of programs that are run for the check; None if this machine cannot run them."""
 
     @property
     def runs_here(self) -> bool:
@@ -85,7 +85,7 @@ class CompileTarget:
 
     @property
     def suffix(self) -> str:
-        """How libraries end: objects where nothing here links for the target."""
+        """Ending of the libraries' names: that of object files if no linker for the target is installed."""
         triple = json.loads(self.target).get("mtriple")
         return ".so" if triple is None or can_link(triple) else ".o"
 
@@ -108,17 +108,17 @@ def compile_kernels(
     Args:
         jobs: The workloads.
         model: The cost model, bound to the device.
-        target: What is compiled for.
+        target: What to compile for.
         known: Measured schedules.
-        plan: What is ranked.
+        plan: Which programs to rank.
         out: The folder.
-        libraries: Names of jobs whose programs are kept as ``<name>.so``, or as ``<name>.o`` where nothing here links.
+        libraries: Names of jobs whose programs are kept as ``<name>.so``, or as ``<name>.o`` without a linker.
         on_kernel: Called with each result.
 
     Raises:
         WorkloadError: TVM cannot build a design space for a workload.
         ScoreError: The model gives no usable scores.
-        MeasureError: A process that builds or runs cannot be started.
+        MeasureError: A process for building or running cannot be started.
     """
     for name in FILES:
         (out.path / name).unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def compile_kernels(
         if target.threads is not None:
             runner = held.enter_context(Runner(target.target, threads=target.threads, timeout_s=RUN_TIMEOUT_S))
             runner.launch()
-        # What is ranked first is built while the next workload is ranked.
+        # The top-ranked program is built while the next workload is ranked.
         begun: list[_Kernel] = []
         for job in jobs:
             with uninterrupted():
@@ -174,7 +174,7 @@ class _Kernel:
     def __init__(self, job: Job, ranking: Ranking, default: DefaultProgram | None, builder: Builder) -> None:
         self.job, self.ranking = job, ranking
         self.artifact: str | None = None
-        """The library of the program that is right."""
+        """The library of the program that is correct."""
         self._default = default
         self._built: list[Future[BuildResult]] = []
         self._default_built = None if default is None else builder.submit(default.module_json)
@@ -225,7 +225,7 @@ class _Kernel:
             self._built.append(builder.submit(module_to_json(program.schedule.mod)))
 
     def _reference(self, runner: Runner | None) -> str | None:
-        """Runs the untuned program; a sentence where outputs cannot be compared with its own."""
+        """Runs the untuned program; a sentence if outputs cannot be compared with its own."""
         if runner is None or self._default is None or self._default_built is None:
             return None
         built = self._default_built.result()
@@ -253,7 +253,7 @@ _NOTHING = "No source has a schedule for this workload; allow the others with --
 
 
 def _replay_problem(mod: Any, ranked: RankedProgram) -> str | None:
-    """A database with one trace that does not replay cannot be loaded at all."""
+    """What is wrong with the trace: a database with one that does not replay cannot be loaded at all."""
     import tvm_ffi
 
     try:

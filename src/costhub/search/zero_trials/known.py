@@ -22,20 +22,20 @@ from costhub.dataset.workload import argument_shapes, workload_id
 from costhub.search.zero_trials.carry import SketchTraces, TraceDecisions
 
 PER_WORKLOAD = 4
-"""Schedules of a workload on a device that are kept: the fastest."""
+"""How many of the fastest schedules of a workload on a device are kept."""
 NEAR_WORKLOADS = 8
 """Workloads whose schedules are carried over."""
 
 
 @dataclass(frozen=True)
 class DeviceRows:
-    """Where measurements of a device are."""
+    """Where the measurements of a device are."""
 
     data: Path
     """A data folder."""
     device_id: str
     is_target: bool = False
-    """Whether it is the device that schedules are sought for."""
+    """Whether it is the device to find schedules for."""
     is_like_target: bool = False
     """Whether it has the same instructions, so that its fastest schedules are worth trying unchanged."""
 
@@ -50,9 +50,9 @@ class KnownSchedule:
     device_id: str
     latency_us: float
     cores: int
-    """Of the device."""
+    """Cores of the device."""
     is_target: bool
-    """Whether the device is the one that schedules are sought for."""
+    """Whether the device is the one to find schedules for."""
     decisions: TraceDecisions = field(repr=False)
 
 
@@ -65,11 +65,11 @@ class _Workload:
 
 
 class KnownSchedules:
-    """The fastest schedules that data folders know; each device is read once, when it is first asked for.
+    """The fastest schedules in data folders; each device is read once, when it is first asked for.
 
     Args:
         rows: Devices of one kind, the most similar to the target first.
-        without: Ids of workloads that count as unknown, with all workloads that have their operator, shapes and types.
+        without: Ids of workloads to treat as unknown, and with them all that have the same operator, shapes and types.
 
     Example:
         >>> KnownSchedules([]).rows
@@ -82,11 +82,11 @@ class KnownSchedules:
         self._schedules: dict[DeviceRows, dict[str, list[KnownSchedule]]] = {}
 
     def measured(self, mod: Any, sketches: SketchTraces) -> list[KnownSchedule]:
-        """The fastest schedules of the very workload, the most similar device's first.
+        """The fastest schedules of this very workload, those of the most similar device first.
 
         Args:
             mod: The workload, a ``tvm.IRModule``.
-            sketches: Its own; schedules of other design spaces are left out.
+            sketches: Its sketches; schedules of other design spaces are left out.
         """
         identity = workload_id(mod)
         if identity in self._unknown:
@@ -102,11 +102,11 @@ class KnownSchedules:
     def near(self, mod: Any, sketches: SketchTraces) -> list[KnownSchedule]:
         """The fastest schedules of the nearest other workloads of the same operator and types, the nearest first.
 
-        Each workload is represented by the most similar device that knows it.
+        Each workload is represented by the most similar device that has it.
 
         Args:
             mod: The workload.
-            sketches: Its own, which say how near a schedule is.
+            sketches: Its sketches, which say how near a schedule is.
         """
         identity, operator = workload_id(mod), classify(mod)
         dtypes, shapes = zip(*argument_shapes(mod), strict=True)
@@ -129,7 +129,7 @@ class KnownSchedules:
         return [schedule for _, schedules in nearest for schedule in schedules]
 
     def _first_of(self, wanted: Set[str]) -> Iterator[tuple[str, list[KnownSchedule]]]:
-        """The schedules of each workload on the first device that knows it; no device is read in vain."""
+        """The schedules of each workload on the first device that has it; no device is read unnecessarily."""
         left = set(wanted)
         for rows in self.rows:
             if not left:
@@ -155,7 +155,7 @@ class KnownSchedules:
 
     @cached_property
     def _unknown(self) -> frozenset[str]:
-        """The ids in `without`, and those of workloads that differ from one of them in names alone."""
+        """The ids in `without`, and those of workloads that differ from one of them only in names."""
         held = [self._workloads[key] for key in self.without if key in self._workloads]
         alike = {(each.operator, each.dtypes, each.shapes) for each in held}
         return self.without | {
@@ -184,7 +184,7 @@ def _fastest(rows: DeviceRows) -> dict[str, list[tuple[float, str, str]]]:
     columns = ["workload_id", "run_s", "trace", "target"]
     where = (pc.field("status") == "ok") & pc.field("transplanted_from").is_null()
     heaps: dict[str, list[tuple[float, int, str, str]]] = {}
-    # Of two equally fast programs the first one measured is kept.
+    # Of two equally fast programs, the one measured first is kept.
     number = itertools.count(0, -1)
     for batch in DataFolder.open(rows.data).iter_measurements([rows.device_id], columns, where):
         seconds = median_latency_s(batch["run_s"])
@@ -205,7 +205,7 @@ def _fastest(rows: DeviceRows) -> dict[str, list[tuple[float, str, str]]]:
 
 
 def _cores(target: str) -> int:
-    """The number of cores in a target; 1 where it does not say."""
+    """The number of cores in a target; 1 if it does not say."""
     try:
         found = json.loads(target)["num-cores"]
     except (ValueError, KeyError, TypeError):

@@ -14,7 +14,7 @@ SOURCES = {"measured": MEASURED, "carried": CARRIED, "model": CHOSEN}
 
 @dataclass(frozen=True)
 class ZeroTrialPlan:
-    """What programs are ranked.
+    """Which programs are ranked.
 
     Raises:
         ArgumentError: A source does not exist, or a number is out of range.
@@ -27,11 +27,11 @@ class ZeroTrialPlan:
     sources: tuple[str, ...] = tuple(SOURCES)
     """Keys of `SOURCES`."""
     pool: int = 128
-    """Random programs of the design space that the model scores for a workload."""
+    """Random programs from the design space that the model scores for each workload."""
     generations: int = 2
     """How often the best programs are changed, and the results scored."""
     children: int = 32
-    """Changed programs of a generation."""
+    """Changed programs per generation."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ class Origin:
     source: str
     """`MEASURED`, `CARRIED` or `CHOSEN`."""
     known: KnownSchedule | None = None
-    """The measured schedule that it is, or that it has its decisions from."""
+    """The measured schedule that it is, or from which it takes its decisions."""
 
     @property
     def is_of_target(self) -> bool:
@@ -45,7 +45,7 @@ class RankedProgram:
     program: ScheduledProgram
     origin: Origin
     rank: int
-    """Its place by the model's score, from 1."""
+    """Its place by the model's score, counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class Ranking:
 
     programs: tuple[RankedProgram, ...]
     counts: dict[str, int] = field(default_factory=dict)
-    """Source -> programs that replay, each counted where it was found first."""
+    """Source -> programs that replay, each counted under the source that found it first."""
     seconds: float = 0.0
 
 
 def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules, plan: ZeroTrialPlan) -> Ranking:
     """Ranks programs of a workload by a model that is not changed.
 
-    What was measured on the target device itself comes first, the fastest first: there a latency says more than a
+    Programs measured on the target device itself come first, the fastest first: there, a latency says more than a
     score. All others follow by their scores.
 
     Args:
@@ -69,10 +69,10 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
         target: The TVM target, as JSON.
         model: The cost model, bound to the device.
         known: Measured schedules.
-        plan: What is ranked.
+        plan: Which programs to rank.
 
     Returns:
-        The ranking; empty where the sources have nothing for this workload.
+        The ranking; empty if the sources have nothing for this workload.
 
     Raises:
         WorkloadError: TVM cannot build a design space for the workload.
@@ -109,7 +109,7 @@ def _order(ranked: RankedProgram) -> tuple[float, int]:
 def known_programs(
     mod: Any, space: SearchSpace, sketches: SketchTraces, known: KnownSchedules, sources: Collection[str]
 ) -> list[tuple[ScheduledProgram, Origin]]:
-    """Programs with known decisions, those of the workload itself first; what does not replay is left out.
+    """Programs with known decisions, those of the workload itself first; any that do not replay are left out.
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
@@ -130,7 +130,7 @@ def known_programs(
 
 
 def _chosen(space: SearchSpace, begin: Sequence[ScheduledProgram], plan: ZeroTrialPlan) -> list[ScheduledProgram]:
-    """Random programs, and those that are the best of all after a few changes."""
+    """Random programs, and the best of all after a few changes."""
     found = space.random(plan.pool)
     space.score([*begin, *found])
     for _ in range(plan.generations):
