@@ -1,4 +1,4 @@
-"""Provides adapt: makes a model of this device from a model of others and a few hundred measured programs."""
+"""Provides adapt: makes a model for this device from a model for others and a few hundred measured programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Adaptation:
     model: CostModel
     """The candidate that led at the end, see `Guard`."""
     chosen: str
-    """Its name: `adapted`, or `source` or `local` where transfer did harm."""
+    """Its name: `adapted`, or `source` or `local` if transfer did harm."""
     method: str
     """Its name, with the options that differ from their defaults."""
     learned: Programs
@@ -39,7 +39,7 @@ class Adaptation:
     verdicts: tuple[BatchVerdict, ...]
     """One for each batch: how the candidates ranked it before they learned from it."""
     shares: tuple[tuple[LayerShares, ...], ...]
-    """For each network and each epoch of the last batch, the share of every layer's parameters that was
+    """For each network and each epoch of the last batch, the share of every layer's parameters that were
     transferable; empty if the method has no masks."""
     kept: tuple[tuple[LayerShares, ...], ...]
     """For each network and each epoch from the second on, the share of those parameters of every layer that
@@ -64,7 +64,7 @@ class Adaptation:
         return text if self.chosen == ADAPTED else f"{text}; the {self.chosen} model led"
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with a row per batch: the share of its pairs that each candidate ranked right."""
+        """A ``pandas.DataFrame`` with a row per batch: the share of its pairs that each candidate ranked correctly."""
         import pandas
 
         return pandas.DataFrame(
@@ -108,13 +108,13 @@ class Adaptation:
 
 @dataclass(frozen=True)
 class Source:
-    """A fitted model of other devices, which is not changed, and what is known of it."""
+    """A fitted model for other devices, which is not changed, and what is known about it."""
 
     model: CostModel
     programs: Programs | None = None
-    """Some of what it learned from, for methods that compare with them."""
+    """Some of the programs it learned from, for methods that compare with them."""
     is_alike: bool | None = None
-    """Whether it is a model of the target's kind of device, see `Guard`; None if that is unknown."""
+    """Whether it is a model for the target's kind of device, see `Guard`; None if that is unknown."""
 
 
 @dataclass(frozen=True)
@@ -126,15 +126,15 @@ class Stopping:
     measured_s: Callable[[], float] = float
     """Returns the seconds that measuring has taken so far, for the note on what was saved."""
     measured: Callable[[], int] = int
-    """Returns how many programs were measured so far, those that failed included; fewer than ran if nobody counted."""
+    """Returns how many programs were measured so far, including failures; fewer than ran if nobody counted."""
 
     def stopped(self, why: str | None, ran: int, cap: int) -> Stopped | None:
-        """The note of an end; None if there was no reason, or the cap was reached anyway.
+        """The note about an early end; None if there was no reason, or the cap was reached anyway.
 
         Args:
             why: The reason.
-            ran: Programs that ran.
-            cap: Programs that might have been measured.
+            ran: How many programs ran.
+            cap: How many programs could have been measured.
         """
         trials = max(ran, self.measured())
         if why is None or trials >= cap:
@@ -153,25 +153,25 @@ def adapt(
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
-    """Carries a model over to another device.
+    """Adapts a model to another device.
 
     Args:
-        source: A fitted model of other devices; it is not changed. A `Source` also says what is known of it.
-        programs: What has been measured on the target, with the features that the source reads.
+        source: A fitted model for other devices; it is not changed. A `Source` also says what is known about it.
+        programs: What was measured on the target, with the features that the source reads.
         method: A key of `METHODS`, or a method with its own options.
-        trials: How many of the programs to learn from, a few of one workload after another (see `round_robin`);
+        trials: How many of the programs to learn from, a few from each workload in turn (see `round_robin`);
             all by default.
         batch: Programs per batch; each batch tests the candidates before they learn from it (see `Guard`).
-        seed: The only source of chance.
+        seed: The only source of randomness.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
     Returns:
-        The model that ranked the target best, which has learned from all of the trials.
+        The model that ranked the target's programs best, which has learned from all of the trials.
 
     Raises:
         UnknownNameError: No method has this name.
-        DataError: No workload among the trials has two programs of different latency.
+        DataError: No workload among the trials has two programs with different latencies.
         ModelError: The source cannot read the programs.
 
     Example:
@@ -209,22 +209,22 @@ def adapt_to_batches(
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
-    """Carries a model over to another device, batch by batch, as the batches are measured.
+    """Adapts a model to another device, batch by batch, as the batches are measured.
 
     Args:
         source: As for `adapt`, like the other arguments.
         batches: The measured programs, for example from `OnlineTrials.batches`.
         trials: How many programs there will be, for the progress bar.
         method: How the model is carried over.
-        seed: The only source of chance.
+        seed: The only source of randomness.
         stop: What may end measuring before all trials are spent; by default they are.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
     Raises:
         UnknownNameError: No method or stop rule has this name.
-        DataError: In all batches together, no workload has two programs of different latency.
-        CosthubError: As `adapt`, or whatever `batches` raises.
+        DataError: In all batches together, no workload has two programs with different latencies.
+        CosthubError: As for `adapt`, or whatever `batches` raises.
     """
     how = find_method(method) if isinstance(method, str) else method
     known = source if isinstance(source, Source) else Source(source)
@@ -247,7 +247,7 @@ def adapt_to_batches(
     masked = getattr(how, "networks", how)
     shares, kept = (tuple(tuple(network) for network in getattr(masked, notes, ())) for notes in ("shares", "kept"))
     return Adaptation(
-        model=copy.deepcopy(guard.model),  # The source itself may be what led.
+        model=copy.deepcopy(guard.model),  # The leader may be the source itself.
         chosen=guard.chosen,
         method=method_text(how),
         learned=learned,

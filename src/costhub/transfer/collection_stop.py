@@ -17,7 +17,7 @@ from costhub.models.protocol import CostModel
 from costhub.transfer.stopping import SpendAll
 
 GROWTH = 1.25
-"""A test follows where there are so many times as many programs as at the last one."""
+"""A test is made once the number of programs has grown by this factor since the last one."""
 LEAST = 256
 """Programs before the first test."""
 
@@ -26,16 +26,16 @@ LEAST = 256
 class LearningCurve:
     """Asks, each time a collection has grown by a quarter, whether the last quarter taught a model anything.
 
-    The new programs are a test before they are a lesson (prequential evaluation, Dawid, 1984): trees that have learned
-    from all programs before them rank them, and so do trees that have learned from those before the last quarter. The
-    collection is large enough where the difference stays below `worth` in two tests running. A curve of accuracy
-    against the logarithm of the number of programs is flat there, so doubling the collection would bring little.
+    The new programs are a test before they are a lesson (prequential evaluation, Dawid, 1984): they are ranked by trees
+    that have learned from all programs before them, and by trees that have learned from those before the last quarter.
+    The collection is large enough when the difference stays below `worth` in two consecutive tests. The curve of
+    accuracy against the logarithm of the number of programs is then flat, so doubling the collection would gain little.
 
     Args:
-        read: Returns all programs that were measured so far, in the order of `costhub.dataset.load.load_programs`.
+        read: Returns all programs measured so far, in the order of `costhub.dataset.load.load_programs`.
         spec: Name of their feature spec.
         worth: Share of the pairs that a quarter more programs must add.
-        seed: Of the trees.
+        seed: Seed of the trees.
     """
 
     read: Callable[[], Programs]
@@ -43,13 +43,13 @@ class LearningCurve:
     worth: float = 0.005
     seed: int = 0
     gains: list[float] = field(default_factory=list)
-    """What each test showed: the share of pairs in the right order, less that of the trees of one test earlier."""
+    """What each test showed: the share of pairs in the right order, minus that of the trees from one test earlier."""
     _counts: dict[str, int] = field(default_factory=dict)
     _next: int = LEAST
     _models: list[CostModel] = field(default_factory=list)
 
     def reason_to_stop(self, done: int) -> str | None:
-        """Why the collection is large enough, as a sentence; None while it is not.
+        """Why the collection is large enough, as a sentence; None as long as it is not.
 
         Args:
             done: Programs measured in this run; nothing is read before there are enough new ones.
@@ -69,7 +69,7 @@ class LearningCurve:
         )
 
     def _new(self, programs: Programs) -> IntArray:
-        """The places of the programs that the last test had not seen: those of a workload come in order."""
+        """The positions of the programs that the last test did not see: those of a workload come in order."""
         new: list[int] = []
         for number in np.unique(programs.workload).tolist():
             name, places = programs.workload_ids[number], np.flatnonzero(programs.workload == number)
@@ -95,5 +95,5 @@ class LearningCurve:
 
 
 def spend_all(read: Callable[[], Programs], spec: str, *, seed: int = 0) -> SpendAll:
-    """The rule that never ends a collection, made as `LearningCurve` is."""
+    """The rule that never ends a collection, created like `LearningCurve`."""
     return SpendAll()

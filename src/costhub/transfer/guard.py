@@ -1,4 +1,4 @@
-"""Provides Guard: transfer that falls back on the source, or on learning from nothing, when it does harm."""
+"""Provides Guard: transfer that falls back on the source, or on learning from scratch, when it does harm."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.stopping import BatchVerdict
 
 ADAPTED, SOURCE, LOCAL = "adapted", "source", "local"
-"""The model after transfer, the model as it came, and one that knows the target alone."""
+"""The model after transfer, the original model, and one that knows only the target."""
 CANDIDATES = (ADAPTED, SOURCE, LOCAL)
 
 
 RECENT_WORKLOADS = 16
 """How many of the latest workloads count when candidates are compared: all candidates learn as they go."""
 SURE_ERRORS = 2.0
-"""Standard errors that a difference must exceed to count: with one, a few of many batches would show a lead
+"""Standard errors that a difference must exceed to count: with one, some of many batches would show a lead
 by chance."""
 CHANCE = 0.5
-"""Share of the pairs that a model of something else ranks right."""
+"""Share of the pairs that a model of something unrelated ranks correctly."""
 LOCAL_MODEL = {"members": "gbt(objective=log) mlp"}
-"""Options of the blend that learns from the target alone, unless another model is given."""
+"""Options of the blend that learns only from the target, unless another model is given."""
 
 
 @dataclass
@@ -39,20 +39,20 @@ class Guard:
     """Learns batch by batch, and asks every candidate about a batch before learning from it.
 
     A batch is a test that costs no extra measurement (prequential evaluation, Dawid, 1984). The adapted model
-    is the first choice for a target of the source's kind, the local model for one of another kind unless the source
-    has ranked it better than chance. Another candidate takes over if its lead over the first choice on the last
+    is the first choice for a target of the source's kind; for one of another kind it is the local model, unless the
+    source has ranked it better than chance. Another candidate takes over if its lead over the first choice on the last
     workloads exceeds two standard errors.
 
-    A few workloads say little about how well a source ranks: on four of them, eight programs each, the share of right
-    pairs has a standard error of about 0.1. So where the kinds are known, they count for more.
+    A few workloads say little about how well a source ranks: on four of them, eight programs each, the share of correct
+    pairs has a standard error of about 0.1. So if the kinds are known, they count for more.
 
     Args:
-        source: The model of other devices; it is not changed.
+        source: The model for other devices; it is not changed.
         method: How the source is carried over.
         seed: Seeds the method and the local model.
-        is_alike: Whether source and target are of one kind, such as two CPUs. Where that is unknown, the local model
-            is the first choice while the source has ranked the target no better than chance.
-        local: Makes the model that learns from the target alone; by default a blend.
+        is_alike: Whether source and target are of the same kind, such as two CPUs. If that is unknown, the local model
+            is the first choice as long as the source has ranked the target no better than chance.
+        local: Makes the model that learns only from the target; by default a blend.
         source_programs: Some of what the source learned from, for methods that compare with it.
     """
 
@@ -67,7 +67,7 @@ class Guard:
     _models: dict[str, CostModel] = field(default_factory=dict)
     _shares: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in CANDIDATES})
     _before: CostModel | None = None
-    """What led before the last batch was learned from."""
+    """The leading model before the last batch was learned from."""
 
     def __post_init__(self) -> None:
         self._models = {ADAPTED: self.source, SOURCE: self.source}
@@ -94,7 +94,7 @@ class Guard:
         """Tests the candidates on a batch, then learns from it.
 
         Args:
-            batch: What was measured last, of the target.
+            batch: What was measured last on the target.
 
         Returns:
             What the test showed; also in `verdicts`.
@@ -115,7 +115,7 @@ class Guard:
         return verdict
 
     def _test(self, batch: Programs) -> dict[str, tuple[float, ...]]:
-        """Candidate -> the share of pairs that it ranks right, workload by workload; also noted for comparisons."""
+        """Candidate -> the share of pairs that it ranks correctly, workload by workload; also noted for comparisons."""
         shares = {name: _right_pairs(model, batch) for name, model in self._models.items()}
         if not all(shares.values()):  # all programs of the batch are equally fast
             return {}
@@ -125,7 +125,7 @@ class Guard:
         return shares
 
     def _gains(self, batch: Programs, shares: Mapping[str, tuple[float, ...]]) -> tuple[float, ...]:
-        """By how much the leading candidate ranks each workload better than what led one batch earlier."""
+        """By how much the leading candidate ranks each workload better than the leader one batch earlier."""
         if self._before is None or not shares:
             return ()
         now, earlier = shares[self.chosen], _right_pairs(self._before, batch)
@@ -144,7 +144,7 @@ class Guard:
     def _source_knows(self) -> bool:
         """Whether the source ranks the target better than chance, beyond `SURE_ERRORS` standard errors.
 
-        Before it was tested, it is taken to know a device unless that is of another kind.
+        Before it has been tested, it is assumed to know a device unless that is of another kind.
         """
         above = np.array(self._shares[SOURCE]) - CHANCE
         if len(above) < 2:
@@ -155,9 +155,9 @@ class Guard:
         """By how much a candidate leads the first choice, over the last workloads both were tested on.
 
         Returns:
-            The mean lead in pairwise, or 0 where it is not sure.
+            The mean lead in pairwise, or 0 if it is not certain.
         """
-        # The local model was not there for the first batches, so only the last ones can be compared.
+        # The local model did not exist for the first batches, so only the last ones can be compared.
         theirs, own = self._shares[name], self._shares[first]
         tested = min(len(theirs), len(own), RECENT_WORKLOADS)
         lead = np.array(theirs[len(theirs) - tested :]) - np.array(own[len(own) - tested :])
@@ -167,7 +167,7 @@ class Guard:
 
 
 def _right_pairs(model: CostModel, batch: Programs) -> tuple[float, ...]:
-    """The share of pairs that a model ranks right, for each workload; empty where no two programs differ."""
+    """The share of pairs that a model ranks correctly, for each workload; empty if no two programs differ."""
     try:
         return tuple(row.pairwise for row in evaluate(model, batch).workloads)
     except DataError:

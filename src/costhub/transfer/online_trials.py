@@ -33,14 +33,14 @@ class OnlineTrials:
 
     Workloads come in random order, some programs of each before the next one (see `round_robin`), and every row
     is safe in the folder before the next program runs. Asking for the batches again, after an interruption or
-    for other features, therefore gives the same programs first, and new ones from where the last run stopped.
+    for other features, therefore yields the same programs first, and new ones from where the last run stopped.
 
     Args:
-        workloads: What to draw programs from.
+        workloads: The workloads to draw programs from.
         folder: Where the rows go.
-        measurer: Builds and measures programs; of several devices the first one counts.
-        trials: How many programs to measure, failures included; fewer where the workloads have no more.
-        seed: Of the order and the programs.
+        measurer: Builds and measures programs; if it has several devices, the first one counts.
+        trials: How many programs to measure, including failures; fewer if the workloads have no more.
+        seed: Seed of the order and the programs.
         rights: Contributor and licence of the rows.
         on_row: Called with each new row.
     """
@@ -55,9 +55,9 @@ class OnlineTrials:
     problems: dict[str, str] = field(default_factory=dict)
     """Why a workload was given up, by its name."""
     measured_s: float = 0.0
-    """Seconds that building and measuring have taken, without what was there already."""
+    """Seconds spent on building and measuring, excluding what was there already."""
     held: int = 0
-    """Programs of the batches so far, those that failed or were there already included."""
+    """Programs of the batches so far, including those that failed or were there already."""
     failed: int = 0
     """How many of them failed."""
 
@@ -87,7 +87,7 @@ class OnlineTrials:
         """The first batch, to choose a source by.
 
         Raises:
-            CosthubError: As `batches`.
+            CosthubError: As for `batches`.
         """
         return next(self.batches(spec))
 
@@ -119,7 +119,7 @@ class OnlineTrials:
             yield load_programs(self.folder.path, device=self.device_id, workloads=ids, spec=spec, progress=False)
 
     def _measure(self, group: Sequence[WorkloadSpec], each: int) -> None:
-        """Measures until the folder holds so many programs of each workload, or all that the workload has."""
+        """Measures until the folder holds this many programs of each workload, or all that the workload has."""
         progress = collect(
             group,
             self.folder,

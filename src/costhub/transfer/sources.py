@@ -1,4 +1,4 @@
-"""Provides rank_sources: finds with a few programs which model of other devices knows this one best."""
+"""Provides rank_sources: uses a few programs to find which model for other devices knows this one best."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from costhub.models.protocol import CostModel, Scores
 from costhub.transfer.trial_order import most_disagreed, round_robin
 
 PROBED_PROGRAMS = 32
-"""Programs that sources are ranked on: four workloads, eight programs each; docs/transfer.md has what fewer
-cost."""
+"""Programs that sources are ranked on: four workloads, eight programs each; docs/transfer.md shows the cost of
+fewer."""
 
 
 @dataclass(frozen=True)
 class RankedSource:
-    """A model and how well it ranks what was measured here."""
+    """A model, and how well it ranks what was measured here."""
 
     name: str
     shares: Mapping[str, float]
-    """Workload id -> share of ordered pairs that it ranks right; the same workloads for all sources."""
+    """Workload id -> share of ordered pairs that it ranks correctly; the same workloads for all sources."""
     mean: float
-    """Of its scores; with `spread` their scale, as in `ScoreScale`."""
+    """Mean of its scores; together with `spread` their scale, as in `ScoreScale`."""
     spread: float
     programs: int = 0
     """How many programs it was ranked on; 0 if that was not counted."""
 
     @property
     def pairwise(self) -> float:
-        """Mean over workloads of the share of ordered pairs that it ranks right."""
+        """Mean over workloads of the share of ordered pairs that it ranks correctly."""
         return statistics.fmean(self.shares.values())
 
 
@@ -52,7 +52,7 @@ def rank_sources(
 
     Args:
         sources: Name -> a fitted model.
-        programs: Called with a feature spec, gives the target's programs with its features; the spec has the
+        programs: Called with a feature spec, returns the target's programs with its features; the spec has the
             parts of all models, so that all are ranked on the same programs.
         seed: Chooses the programs.
         probed: How many to rank on.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from costhub.registry import Registry
 
 DEFAULT_STOP = "gain"
-"""The rule of `costhub adapt` where it measures, and of `costhub tune`."""
+"""The rule of `costhub adapt` when it measures, and of `costhub tune`."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class BatchVerdict:
     trials: int
     """Programs measured before the batch."""
     pairwise: dict[str, float]
-    """Candidate -> mean over the batch's workloads of the share of ordered pairs that it ranked right; empty
-    if in no workload two programs differ by more than the noise."""
+    """Candidate -> mean over the batch's workloads of the share of ordered pairs that it ranked correctly;
+    empty if no workload has two programs that differ by more than the noise."""
     chosen: str
     """The candidate to score with from here on."""
     gains: tuple[float, ...] = ()
-    """For each of these workloads, the share of pairs that the leading candidate ranked right, less that of the
-    candidate that led one batch earlier: what the last batch taught. Empty for the first batch."""
+    """For each of these workloads, the share of pairs that the leading candidate ranked correctly, minus that of
+    the candidate that led one batch earlier: what the last batch taught. Empty for the first batch."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Stopped:
     trials: int
     """Programs measured."""
     cap: int
-    """Programs that might have been measured."""
+    """Programs that could have been measured."""
     saved_s: float | None = None
     """Seconds that the rest would have taken, at the rate of those that were measured; None if nothing was."""
 
@@ -55,7 +55,7 @@ class Stopped:
         return self.cap - self.trials
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, with `saved_trials` and, as text for people, `said`."""
+        """The values for JSON, with `saved_trials` and, as text for people, `said`."""
         return {**asdict(self), "saved_trials": self.saved, "said": str(self)}
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class TransferStop(Protocol):
         """Why measuring should end, as a sentence; None while it should continue.
 
         Args:
-            verdicts: Of all batches so far, at least one.
+            verdicts: The verdicts on all batches so far, at least one.
         """
 
 
@@ -80,7 +80,7 @@ class TransferStop(Protocol):
 class SpendAll:
     """Never ends: all trials are spent, whatever is measured and whoever asks.
 
-    The rule `never` of adaptations, searches and collections, which show their rules different things.
+    The rule `never` of adaptations, searches and collections, which pass different things to their rules.
 
     Example:
         >>> SpendAll().reason_to_stop([BatchVerdict(32, {}, "adapted")]) is None
@@ -94,13 +94,13 @@ class SpendAll:
 
 @dataclass(frozen=True)
 class NoMoreGain:
-    """Ends where the last batches no longer change what the model knows of programs it has not seen.
+    """Ends when the last batches no longer change what the model knows about programs it has not seen.
 
-    Each batch is a test before it is a lesson (see `Guard`), so the model of today and that of one batch earlier
-    are compared on the same new programs. Measuring ends where the mean difference over the last workloads is below
-    `worth`: what a batch teaches is then less than what nobody would notice.
+    Each batch is a test before it is a lesson (see `Guard`), so the current model and that of one batch earlier
+    are compared on the same new programs. Measuring ends when the mean difference over the last workloads is below
+    `worth`: what a batch teaches is then too little for anybody to notice.
 
-    scripts/bench/transfer/stopping.py chose the defaults.
+    The defaults were chosen with scripts/bench/transfer/stopping.py.
 
     Example:
         >>> rule = NoMoreGain(workloads=4)
@@ -111,7 +111,7 @@ class NoMoreGain:
     """
 
     workloads: int = 8
-    """How many of the last workloads are looked at; until there are so many, measuring continues."""
+    """How many of the last workloads are considered; until there are that many, measuring continues."""
     worth: float = 0.003
     """Share of the pairs that a batch must add."""
 

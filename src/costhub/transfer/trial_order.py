@@ -11,10 +11,10 @@ from costhub.models.compound.blend import ScoreScale
 from costhub.models.protocol import Scores
 
 PER_WORKLOAD = 8
-"""Programs measured of a workload before the next one: pairs are what a model learns from, and two programs
-of many workloads make fewer of them than some programs of a few."""
+"""Programs measured of a workload before the next one: a model learns from pairs, and two programs of many
+workloads make fewer of them than some programs of a few workloads."""
 BATCH_SIZE = 4 * PER_WORKLOAD
-"""Programs between two looks at how a transfer goes."""
+"""Programs between two checks of how a transfer is going."""
 
 
 def round_robin(programs: Programs, trials: int, *, seed: int, each: int = PER_WORKLOAD) -> IntArray:
@@ -23,7 +23,7 @@ def round_robin(programs: Programs, trials: int, *, seed: int, each: int = PER_W
     Args:
         programs: What could be measured, of one device.
         trials: How many to choose; all where there are fewer.
-        seed: The only source of chance. A larger number of trials chooses the smaller one's programs first.
+        seed: The only source of randomness. A larger number of trials chooses the smaller one's programs first.
         each: Programs of a workload; when all workloads have had their turn, a second one follows.
 
     Returns:
@@ -53,14 +53,14 @@ def most_disagreed(
     """The positions of programs to measure first, so that a few of them show which source knows the device.
 
     The programs of a workload are those of `round_robin`, chosen at random; the workloads come in another order:
-    the one about whose programs the sources disagree most comes first. Nothing needs to be measured.
+    first the one on whose programs the sources disagree most. Nothing needs to be measured.
 
     Args:
         programs: What could be measured, of one device.
-        score: Gives the (s, k) scores of k of these programs by s sources; asked once, about `each` of every
-            workload.
+        score: Returns the (s, k) scores of k of these programs by s sources; called once, for `each` programs of
+            every workload.
         trials: How many to choose; all where there are fewer.
-        seed: The only source of chance. A larger number of trials chooses the smaller one's programs first.
+        seed: The only source of randomness. A larger number of trials chooses the smaller one's programs first.
         each: Programs of a workload; when all workloads have had their turn, a second one follows.
 
     Returns:
@@ -83,7 +83,7 @@ def most_disagreed(
     disagreed = np.zeros(len(programs.workload_ids))
     for workload in np.unique(first.workload):
         disagreed[workload] = disagreement(scores[:, first.workload == workload])
-    # Where the sources disagree equally, the random order stays.
+    # If the sources disagree equally, the random order is kept.
     places = np.lexsort((-disagreed[programs.workload[order]], turn))
     return order[places][:trials]
 
@@ -93,7 +93,7 @@ def disagreement(scores: Scores) -> float:
 
     For each pair of programs, the sources' score differences are taken as votes. Of the mean vote for one
     program and the mean vote for the other, the smaller one counts. The disagreement is 0 if all
-    sources agree, and small if those that disagree are hardly sure.
+    sources agree, and small if those that disagree are unsure.
 
     Args:
         scores: (s, k) scores of k programs of one workload by s sources, on one scale.
@@ -113,7 +113,7 @@ def disagreement(scores: Scores) -> float:
 
 
 def _times_seen_before(workload: IntArray) -> IntArray:
-    """(n,) how often each value has come before."""
+    """(n,) how often each value has occurred before."""
     order = np.argsort(workload, kind="stable")
     _, starts, sizes = np.unique(workload[order], return_index=True, return_counts=True)
     seen = np.empty(len(workload), np.int64)

@@ -1,4 +1,4 @@
-"""costhub in scripts that call TVM's MetaSchedule themselves.
+"""costhub for scripts that call TVM's MetaSchedule themselves.
 
 ```python
 import costhub.tvm

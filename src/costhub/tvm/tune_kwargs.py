@@ -1,4 +1,4 @@
-"""Provides CostModel and tune_kwargs: pretrained models for `ms.tune_tir` and functions like it."""
+"""Provides CostModel and tune_kwargs: pretrained models for `ms.tune_tir` and similar functions."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def CostModel(  # noqa: N802
     seed: int = 0,
     allow_other_kind: bool = False,
 ) -> Any:
-    """A pretrained model as a MetaSchedule cost model, made like TVM's own ``XGBModel()``.
+    """A pretrained model as a MetaSchedule cost model, created like TVM's own ``XGBModel()``.
 
     Args:
-        model: A name that `costhub pull` takes, or ``auto`` for the model of the device most like the one
-            tuned for.
-        device: Row of the `devices` table of the device tuned for; by default that of this machine's CPU.
-        method: How the model learns from what is measured: a key of
+        model: A name that `costhub pull` takes, or ``auto`` for the model of the device most similar to the
+            one tuned for.
+        device: Row of the `devices` table for the device tuned for; by default that of this machine's CPU.
+        method: How the model learns from measurements: a key of
             `costhub.transfer.methods.by_name.METHODS`, such as ``frozen``.
         seed: Seeds the learning.
-        allow_other_kind: Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance.
+        allow_other_kind: Accept a GPU model for a CPU, or the reverse, though it ranks about as well as chance.
 
     Returns:
         A ``ms.cost_model.PyCostModel``; its `search_model.health` counts updates, diverged updates, and
@@ -76,17 +76,17 @@ def tune_kwargs(
     seed: int = 0,
     allow_other_kind: bool = False,
 ) -> dict[str, Any]:
-    """The arguments with which TVM's own tuning functions search as `costhub tune` does.
+    """The arguments that make TVM's own tuning functions search as `costhub tune` does.
 
     Args:
         model: As for `CostModel`.
-        target: The ``tvm.target.Target`` to tune for, or anything that its constructor takes. That of a device of
-            this machine, such as its CPU limited to AVX2 or to one thread, makes it the device.
+        target: The ``tvm.target.Target`` to tune for, or anything that its constructor takes. The target of a device
+            of this machine, such as its CPU limited to AVX2 or to one thread, selects that device.
         method: As for `CostModel`.
         tracker: ``HOST:PORT`` of a TVM RPC tracker whose boards measure; by default this machine does.
         key: The key under which the boards are registered at the tracker.
         strategy: How programs are proposed: a key of `costhub.search.strategies.by_name.STRATEGIES`, or a strategy
-            with sizes of its own.
+            object with its own sizes.
         trials_per_round: Programs measured before the model learns.
         seed: Seeds the learning.
         allow_other_kind: As for `CostModel`.
@@ -96,13 +96,13 @@ def tune_kwargs(
         processes of the last two import TVM once and end with this process.
 
     Raises:
-        ArgumentError: Only one of tracker and key is given, nothing here runs programs of that target, or it is of
-            a CPU and lacks `num-cores`.
+        ArgumentError: Only one of tracker and key is given, nothing here runs programs for that target, or it is a
+            CPU target without `num-cores`.
         MeasureError: No tracker answers, or it has no such board.
-        DeviceError: This machine has no such device, or the boards cannot say what they are.
+        DeviceError: This machine has no such device, or the boards cannot be identified.
         WorkloadError: TVM does not accept the target.
         UnknownNameError: No strategy has this name.
-        CosthubError: As `CostModel`.
+        CosthubError: As for `CostModel`.
     """
     from costhub.search.strategies.by_name import find_strategy
     from costhub.search.tvm_seam import TvmBuilder, TvmRunner

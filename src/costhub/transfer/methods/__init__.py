@@ -1,1 +1,1 @@
-"""Ways to make a model of other devices one of this device, from few measured programs."""
+"""Ways to turn a model for other devices into one for this device, from few measured programs."""

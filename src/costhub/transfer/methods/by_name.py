@@ -13,7 +13,7 @@ from costhub.registry import Registry
 if TYPE_CHECKING:
     from costhub.transfer.methods.method import TransferMethod
 
-# As texts, so that a wrong name is refused before torch is loaded.
+# As strings, so that a wrong name is refused before torch is loaded.
 METHODS: Registry[type[TransferMethod]] = Registry(
     "method",
     {
@@ -31,11 +31,11 @@ METHODS: Registry[type[TransferMethod]] = Registry(
 
 
 def find_method(name: str, options: Mapping[str, object] | None = None) -> TransferMethod:
-    """The method of a name.
+    """The method with a name.
 
     Args:
         name: A key of `METHODS`.
-        options: Options that differ from their defaults, by name; a text stands for the value that it spells.
+        options: Options that differ from their defaults, by name; text stands for the value that it spells.
 
     Raises:
         UnknownNameError: No method has this name, or the method has no such option.

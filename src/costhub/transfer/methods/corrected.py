@@ -1,4 +1,4 @@
-"""Provides Corrected: networks learn few weights, trees the source's errors, both more with more trials."""
+"""Provides Corrected: networks learn few weights, trees the source's errors, and both learn more with more trials."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def share_of_source(prior: float, trials: int) -> float:
     their number, whereas the bias of the source does not.
 
     Args:
-        prior: Trials that the source is worth; 0 keeps all of what was learned.
-        trials: How many were learned from.
+        prior: How many trials the source is worth; 0 keeps everything that was learned.
+        trials: How many trials were learned from.
 
     Example:
         >>> [share_of_source(128, trials) for trials in (32, 128, 384)]
@@ -37,7 +37,7 @@ def share_of_source(prior: float, trials: int) -> float:
 
 
 def shrink_to_source(networks: Sequence[nn.Module], before: Sequence[nn.Module], share: float) -> None:
-    """Moves the weights of networks back to where they came from.
+    """Moves the weights of networks back towards where they came from.
 
     For small steps, the scores are a weighted mean of the scores before and after learning (Wortsman et al.,
     "Robust fine-tuning of zero-shot models", 2022), and scoring costs no more than with one network.
@@ -65,7 +65,7 @@ class Corrected:
     """A narrow lottery ticket for networks, `Gbt.correct` for trees, and the source as a prior for both.
 
     All three prevent the few programs of the target from erasing what the source knows: the ticket lets a
-    tenth of the weights move, the trees see nothing but differences within workloads, and what was learned is
+    tenth of the weights move, the trees see only differences within workloads, and what was learned is
     weighted by the number of trials, so that 32 trials do not make a good source worse. The method gains most
     with a blend, whose network and trees are wrong about different programs.
     """
@@ -98,7 +98,7 @@ class Corrected:
 
 
 def _correct(part: Gbt, own: Programs, seed: int, kept: float) -> None:
-    """Corrects trees of the objective `log`; the scores of others have no scale, so these are updated."""
+    """Corrects trees with the objective `log`; the scores of others have no scale, so those trees are updated."""
     if part.options.objective == "log":
         part.correct(own, seed=seed, weight=1.0 - kept)
     else:

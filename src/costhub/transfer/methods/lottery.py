@@ -1,4 +1,4 @@
-"""Provides Lottery: only transferable parameters learn, the others decay (Moses)."""
+"""Provides Lottery: only transferable parameters learn, while the others decay (Moses)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from costhub.models.protocol import CostModel
 from costhub.transfer.methods.method import adapt_sub_models
 
 LayerShares = dict[str, float]
-"""Layer -> share of its parameters that is transferable."""
+"""Layer -> share of its parameters that are transferable."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Lottery:
         self.train_masked(part, own, seed, self.masked())
 
     def masked(self, beside: StepRule | None = None) -> Masked:
-        """The rule of a training, with another one beside it."""
+        """The rule for a training run, with another one alongside it."""
         return Masked(self.mask, self.decay, beside or StepRule())
 
     def mask(self, flow: Tensor) -> Tensor:
@@ -80,22 +80,22 @@ class Lottery:
         return transferable(flow, ratio=self.ratio)
 
     def train_masked(self, part: NeuralModel[Any], own: Programs, seed: int, rule: Masked) -> None:
-        """Trains one network under a rule, and keeps what the rule notes of its masks."""
+        """Trains one network under a rule, and keeps what the rule notes about its masks."""
         part.fine_tune(own, epochs=self.epochs, learning_rate=self.learning_rate, seed=seed, rule=rule)
         self.shares.extend(rule.shares)
         self.kept.extend(rule.kept)
 
     def forget(self) -> None:
-        """Empties the notes on masks, before networks learn again."""
+        """Clears the notes on masks before networks learn again."""
         self.shares.clear()
         self.kept.clear()
 
 
 def trees_note(method: object, source: CostModel, programs: Programs) -> str | None:
-    """What a lottery does with a source that has no networks, and so no weights to mask; None for any other.
+    """What a lottery does with a source that has no networks and therefore no weights to mask; None for any other.
 
     Args:
-        method: How the source is carried over.
+        method: How the source is adapted.
         source: A fitted model.
         programs: Some programs, as the source reads them.
     """
@@ -124,7 +124,7 @@ class Masked(StepRule):
     that still are. A mask drawn independently of the last one would keep as large a share of them as of all
     parameters: that in `shares`."""
     masks_of: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
-    """The same for all tensors at once; by default each is looked at by itself."""
+    """The same for all tensors at once; by default each is considered by itself."""
     _masks: dict[str, Tensor] = field(default_factory=dict)
     _before: dict[str, Tensor] = field(default_factory=dict)
 
@@ -141,7 +141,7 @@ class Masked(StepRule):
         self.draw(network)
 
     def draw(self, network: nn.Module) -> None:
-        """Draws the masks by the gradients that the weights have now, and notes their shares."""
+        """Draws the masks from the current gradients of the weights, and notes their shares."""
         weights = [(name, w, w.grad) for name, w in network.named_parameters() if w.grad is not None]
         last = self._masks
         flows = {name: w.detach() * grad for name, w, grad in weights}
@@ -153,7 +153,7 @@ class Masked(StepRule):
             self.kept[-1].append(stayed)
 
     def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
-        """The objective, with what the rule beside this one adds."""
+        """The objective, plus what the rule alongside this one adds."""
         return self.beside.loss(network, batch, own)
 
     def before_step(self, network: nn.Module) -> None:
@@ -170,7 +170,7 @@ class Masked(StepRule):
         self.beside.after_step(network, rate)
 
     def end(self, network: nn.Module) -> None:
-        """The training has ended, for the rule beside this one too."""
+        """The training has ended, also for the rule alongside this one."""
         self.beside.end(network)
 
 
@@ -178,11 +178,11 @@ def transferable(flow: Tensor, *, ratio: float) -> Tensor:
     """Which parameters of a tensor are transferable.
 
     Args:
-        flow: Weight times gradient of each; only the size counts.
-        ratio: Share of the tensor with the largest sizes, rounded up.
+        flow: Weight times gradient of each; only the magnitude counts.
+        ratio: Share of the tensor with the largest magnitudes, rounded up.
 
     Returns:
-        True where transferable; all True where every flow is 0, since then nothing tells them apart.
+        True where transferable; all True if every flow is 0, since then nothing tells them apart.
 
     Example:
         >>> transferable(torch.tensor([0.1, -0.9, 0.5, 0.0]), ratio=0.5).tolist()
@@ -204,7 +204,7 @@ def kept_share(before: Tensor, now: Tensor) -> float:
         now: Which of the same parameters are transferable now.
 
     Returns:
-        Of those that were transferable, the share that still is: 1 where all of them stayed.
+        Of those that were transferable, the share that still are: 1 if all of them stayed.
 
     Example:
         >>> kept_share(torch.tensor([True, True, False]), torch.tensor([True, False, True]))

@@ -16,7 +16,7 @@ from costhub.models.trees.gbt import Gbt
 
 
 class TransferMethod(Protocol):
-    """Makes a model of a target device out of one of source devices."""
+    """Makes a model for a target device from one for source devices."""
 
     @property
     def name(self) -> str:
@@ -29,9 +29,9 @@ class TransferMethod(Protocol):
 
         Args:
             source: A fitted model.
-            target: What has been measured on the target, as the source reads it. With nothing to learn from,
+            target: What was measured on the target, as the source reads it. With nothing to learn from,
                 the result scores like the source.
-            seed: The only source of chance.
+            seed: The only source of randomness.
             source_programs: Some of what the source learned from, for the methods that compare.
 
         Returns:
@@ -46,14 +46,14 @@ TreesUpdate = Callable[[Gbt, Programs, int], object]
 def adapt_sub_models(
     source: CostModel, target: Programs, *, seed: int, network: NetworkUpdate, trees: TreesUpdate | None = None
 ) -> CostModel:
-    """A copy of the source in which each network and each set of trees has learned by itself.
+    """A copy of the source in which each network and each set of trees has learned separately.
 
     Args:
         source: A fitted model.
-        target: What has been measured on the target, as the source reads it.
+        target: What was measured on the target, as the source reads it.
         seed: Each part gets a different one.
         network: Changes a network; called with it, the programs as it reads them, and a seed.
-        trees: The same for trees; by default they are updated, as any other model is.
+        trees: The same for trees; by default they are updated, like any other model.
     """
     adapted = copy.deepcopy(source)
     if not target.n:
@@ -85,7 +85,7 @@ class Frozen:
 class Brief:
     """Trains networks for a few passes at a low rate, and grows twenty more trees (`CostModel.update`).
 
-    This is for searches, which learn from one workload, a few programs at a time, and wait for the learning.
+    This is for searches, which learn from one workload, a few programs at a time, and have to wait for it.
     """
 
     name = "brief"
@@ -127,7 +127,7 @@ class FineTune:
 
 @dataclass(frozen=True)
 class ResidualTrees:
-    """Global plus local model, see `Residual`; where the source is one, its local part is trained again."""
+    """Global plus local model, see `Residual`; if the source already is one, its local part is trained again."""
 
     name = "residual"
 
