@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ARCHITECTURES: Registry[type[Any]] = Registry(
     "architecture",
-    # Imported when they are needed, so that trees do not load torch, nor networks xgboost.
+    # Imported when needed, so that trees do not load torch, nor networks xgboost.
     {
         "mlp": "costhub.models.networks.mlp:Mlp",
         "gbt": "costhub.models.trees.gbt:Gbt",
@@ -27,8 +27,8 @@ ARCHITECTURES: Registry[type[Any]] = Registry(
     group="costhub.architectures",
     listing="`costhub train --help`",
 )
-"""Every architecture by name: a class that is called with the feature spec it reads and, if it has options,
-with these. Packages add theirs with entry points, see `Registry`."""
+"""Every architecture by name: a class that is called with the feature spec it reads and, if it has any, with its
+options. Packages add theirs with entry points, see `Registry`."""
 
 _OPTIONS = {
     "mlp": "costhub.models.networks.network_options:MlpOptions",
@@ -38,11 +38,11 @@ _OPTIONS = {
     "blend": "costhub.models.compound.blend:BlendOptions",
     "residual": "costhub.models.compound.residual:ResidualOptions",
 }
-"""Architecture of costhub's own -> its options, found without the architecture, which may load torch."""
+"""Built-in architecture -> its options, found without loading the architecture, which may load torch."""
 
 
 def options_of(arch: str) -> Any:
-    """The options of an architecture, a dataclass with their defaults; None for one without options.
+    """The options of an architecture, as a dataclass with their defaults; None for one without options.
 
     Raises:
         UnknownNameError: There is no such architecture.
@@ -79,7 +79,7 @@ def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | N
     Args:
         arch: A key of `ARCHITECTURES`.
         feature_spec: Name and version of the feature layout it will read.
-        options: Options of the architecture that differ from their defaults, by name; a text stands for the
+        options: Options of the architecture that differ from their defaults, by name; text stands for the
             value that it spells.
 
     Raises:

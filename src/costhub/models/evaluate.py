@@ -1,6 +1,6 @@
 """Provides evaluate: how well a model ranks measured programs, per workload, operator family and network.
 
-And in all.
+And over all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from costhub.terminal_text import counted
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 NOISE_FLOOR = 0.02
-"""Relative difference of throughput below which two programs are taken as equally fast."""
+"""Relative difference of throughput below which two programs count as equally fast."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class WorkloadScore:
 
     workload_id: str
     device_id: str
-    """Empty where the programs name no device."""
+    """Empty if the programs name no device."""
     n: int
-    """Programs compared."""
+    """How many programs were compared."""
     top_1: float
     top_5: float
     pairwise: float
@@ -45,7 +45,7 @@ class WorkloadScore:
     best_of_1_s: float
     """Latency of the program with the highest score."""
     best_of_5_s: float
-    """Latency of the fastest of the five with the highest scores."""
+    """Latency of the fastest of the five programs with the highest scores."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +59,7 @@ class Evaluation:
     skipped: tuple[str, ...]
     """Workloads in which no two programs differ by more than the noise: there is nothing to rank."""
     uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
-    """Workload id -> what it is, as far as the programs said."""
+    """Workload id -> what it is, as far as the programs say."""
 
     @property
     def top_1(self) -> float:
@@ -88,7 +88,7 @@ class Evaluation:
 
     @property
     def standard_errors(self) -> dict[str, float]:
-        """Metric -> standard error of its mean: how far another draw of workloads would move it.
+        """Metric -> standard error of its mean: how much another draw of workloads would change it.
 
         sqrt(C / (C - 1) sum_c (sum_{i in c} (x_i - mean))^2) / N over the C workloads c, with N rows i in
         all: a workload that was measured on several devices counts as one draw. NaN if there is only one
@@ -98,7 +98,7 @@ class Evaluation:
 
     @property
     def variants(self) -> dict[str, float]:
-        """`top_1_tenset`, `top_1_tlp` and the same for 5, as the literature has them; empty without networks."""
+        """`top_1_tenset`, `top_1_tlp` and the same for 5, as defined in the literature; empty without networks."""
         found = {k: network_top_k(self, self.uses, k=k) for k in (1, 5)}
         return {f"top_{k}_{name}": getattr(top, name) for name in ("tenset", "tlp") for k, top in found.items() if top}
 
@@ -153,7 +153,7 @@ class Evaluation:
         }
 
     def row(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """A line of a file of results, such as `docs/results/models.jsonl`: what it is about, and its figures.
+        """A line for a file of results, such as `docs/results/models.jsonl`: what was evaluated, and the figures.
 
         The means, `variants`, and the figures of each workload with four digits, in the order of `workload_ids`.
 
@@ -188,8 +188,8 @@ def evaluate(model: CostModel, programs: Programs, *, noise_floor: float = NOISE
 
     Args:
         model: A fitted model.
-        programs: Programs of workloads the model has not seen; failed ones are left out.
-        noise_floor: Relative difference of throughput below which two programs are taken as equally fast.
+        programs: Programs of workloads that the model has not seen; failed ones are left out.
+        noise_floor: Relative difference of throughput below which two programs count as equally fast.
 
     Raises:
         ModelError: The model cannot read these programs.
@@ -201,10 +201,10 @@ def evaluate(model: CostModel, programs: Programs, *, noise_floor: float = NOISE
 
 
 def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
-    """Compares scores, wherever they are from, with what was measured.
+    """Compares scores, wherever they come from, with the measured latencies.
 
     Args:
-        scores: (n,) scores of the programs, higher is faster. Constant scores give the expectation of random
+        scores: (n,) scores of the programs; higher is faster. Constant scores give the expectation of random
             choice.
         programs: The programs. Failed ones have no latency and are left out; each of the others is compared
             with those of the same workload on the same device.
@@ -270,12 +270,12 @@ def _score_group(
 
 
 def evaluate_blocks(model: CostModel, blocks: Sequence[Programs], *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
-    """What `evaluate` gives for the programs of all blocks, with one block in memory at a time.
+    """What `evaluate` returns for the programs of all blocks, with one block in memory at a time.
 
     Raises:
-        ModelError: As `evaluate`.
-        ScoreError: As `evaluate`.
-        DataError: As `evaluate`, or there are no blocks.
+        ModelError: As for `evaluate`.
+        ScoreError: As for `evaluate`.
+        DataError: As for `evaluate`, or there are no blocks.
     """
     scores, without_rows = [], []
     for block in (block.measured() for block in blocks):
@@ -291,10 +291,10 @@ _NONE = Programs.from_list([], np.zeros(0, np.int64), (), np.zeros(0))
 
 @dataclass(frozen=True)
 class NetworkTopK:
-    """`top_k` of whole networks, as the literature has it; see docs/metrics.md."""
+    """`top_k` of whole networks, as defined in the literature; see docs/metrics.md."""
 
     networks: Mapping[str, float]
-    """Network -> weighted best latency / weighted chosen latency, over its workloads that were evaluated."""
+    """Network -> weighted best latency / weighted chosen latency, over those of its workloads that were evaluated."""
     tenset: float
     """Mean over networks: `top_k_tenset`."""
     tlp: float
@@ -302,7 +302,7 @@ class NetworkTopK:
 
 
 def by_operator(evaluation: Evaluation, uses: Mapping[str, WorkloadUse]) -> dict[str, Evaluation]:
-    """Family -> the evaluation of its workloads, by name; a workload that is not in `uses` is of `other`."""
+    """Family -> the evaluation of its workloads, by name; a workload that is not in `uses` belongs to `other`."""
     return _parts(evaluation, lambda row: [uses[row.workload_id].operator if row.workload_id in uses else "other"])
 
 
@@ -320,12 +320,12 @@ def network_top_k(evaluation: Evaluation, uses: Mapping[str, WorkloadUse], *, k:
     Latencies of different devices are never added: with several, figures are means over devices.
 
     Args:
-        evaluation: Of all workloads.
-        uses: As `workload_uses` gives them.
+        evaluation: The evaluation of all workloads.
+        uses: What `workload_uses` returns.
         k: 1 or 5.
 
     Returns:
-        None if no evaluated workload is of a network.
+        The figures; None if no evaluated workload belongs to a network.
     """
     networks: dict[str, list[float]] = {}
     pooled: list[float] = []

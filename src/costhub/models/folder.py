@@ -18,7 +18,7 @@ from costhub.models.protocol import CostModel
 
 CONFIG = "config.json"
 FORMAT = 1
-"""Version of the folder's format, raised by one whenever the code can no longer read older folders."""
+"""Version of the folder format, raised by one whenever the code can no longer read older folders."""
 MAX_CONFIG_BYTES = 16 << 20
 
 
@@ -29,11 +29,11 @@ def save_model(
     *,
     documents: Mapping[str, str | bytes] | None = None,
 ) -> Path:
-    """Writes a model folder; it appears whole or not at all.
+    """Writes a model folder, which appears complete or not at all.
 
     Args:
         model: A fitted model.
-        folder: The folder to make. An existing model folder is replaced; anything else is left alone.
+        folder: The folder to create. An existing model folder is replaced; anything else is left alone.
         info: Where the model comes from.
         documents: Further files, name -> content, such as its card and the pictures on it.
 
@@ -81,7 +81,7 @@ def load_model(folder: str | Path) -> tuple[CostModel, ModelInfo]:
 
     Raises:
         ModelError: The folder is missing or incomplete, was written by a newer costhub, or holds something
-            else than its configuration says.
+            other than its configuration says.
     """
     folder = Path(folder)
     config = _read_config(folder)
@@ -139,7 +139,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _sync(folder: Path) -> None:
-    """Brings every file of the folder to the disk, so that the rename cannot come before them."""
+    """Flushes every file of the folder to disk, so that the rename cannot happen before them."""
     for path in (*folder.rglob("*"), folder):
         descriptor = os.open(path, os.O_RDONLY)
         try:

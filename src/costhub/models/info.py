@@ -18,7 +18,7 @@ class ModelInfo:
     feature_spec: str
     """Name and version of the feature layout the model reads."""
     device_id: str
-    """What it is for: the device measured, of several their ids joined by `+`, or another name."""
+    """What it is for: the device measured, the ids of several joined by `+`, or another name."""
     data_hash: str
     """sha256 of the programs it learned from, see `train.data_hash`."""
     data_rows: int
@@ -33,13 +33,13 @@ class ModelInfo:
     licence: str
     """An SPDX name."""
     base: str | None = None
-    """The model it was continued from."""
+    """The model that its training was continued from."""
     method: str | None = None
-    """How it was carried over from `base`, for people; None also in folders of early versions."""
+    """How it was adapted from `base`, for people to read; None also in folders of early versions."""
     data_credit: str | None = None
     """Who measured what it learned from, see `dataset.credit`; None also in folders of early versions."""
     train_workloads: tuple[str, ...] = ()
-    """Ids of the workloads it learned from, those that decided when to stop included."""
+    """Ids of the workloads it learned from, including those that decided when to stop."""
     test_workloads: tuple[str, ...] = ()
     """Ids of the workloads held out for `metrics`."""
     train_devices: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class ModelInfo:
     datasets: tuple[str, ...] = ()
     """ORG/NAME@REVISION of the datasets it learned from; empty if they are in no hub, and in early folders."""
     test_datasets: tuple[str, ...] = ()
-    """The same of the datasets that the held-out workloads come from."""
+    """The same for the datasets that the held-out workloads come from."""
 
     @property
     def device_ids(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class ModelInfo:
 
         Args:
             config: The content.
-            path: Of the file, for messages.
+            path: Path of the file, for messages.
 
         Raises:
             ModelError: A field is missing or has another type.
@@ -90,7 +90,7 @@ def _is_text_map(value: object) -> bool:
 
 
 def _is_number_map(value: object) -> bool:
-    # A whole number of 400 digits is JSON too, and no double.
+    # A whole number of 400 digits is JSON too, but not a double.
     return isinstance(value, dict) and all(
         type(v) in (int, float) and abs(v) < sys.float_info.max for v in value.values()
     )
@@ -110,4 +110,4 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "dict[str, float]": ("an object of finite numbers", _is_number_map),
     "tuple[str, ...]": ("a list of texts", _is_text_list),
 }
-"""Annotation of a field -> what its value must be, for messages, and whether a value is it."""
+"""Annotation of a field -> what its value must be, for messages, and a check of a value."""

@@ -1,4 +1,4 @@
-"""Provides the checks that every model makes of its input: rows, programs to learn from, files of weights."""
+"""Provides the checks that every model makes on its input: rows, programs to learn from, files of weights."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from costhub.files import read_regular
 from costhub.terminal_text import counted
 
 MOST_WEIGHT = 1e6
-"""The largest size of a weight of a network or a leaf. Of all models that costhub ships, the largest weight is 0.65
+"""The largest magnitude of a network's weight or a leaf. In all models that costhub ships, the largest weight is 0.65
 and the largest leaf 0.52: labels are normalised, so a sound model stays within a few powers of ten of these."""
 MOST_FEATURE = 1e12
-"""The largest size of a number that a feature is compared with or shifted by. In the models that costhub ships, whose
-features are mostly logarithms, the largest threshold is 254 and the largest mean 64; a model of features in bytes or
-operations may need 1e9. Beyond it, a model was made to overflow."""
+"""The largest magnitude of a number that a feature is compared with or shifted by. In the models that costhub ships,
+whose features are mostly logarithms, the largest threshold is 254 and the largest mean 64; a model of features in bytes
+or operations may need 1e9. A model beyond this limit was made to overflow."""
 
 
 def not_fitted_error() -> ModelError:
-    """The error of a model that has no weights yet."""
+    """The error for a model that has no weights yet."""
     return ModelError("The model has no weights yet; fit it on measured programs or load a model folder.")
 
 
 def checked_rows(rows: FloatArray, counts: IntArray, *, columns: int) -> FloatArray:
-    """Refuses input that a model cannot score, and returns the rows of what it can.
+    """Refuses input that a model cannot score; otherwise returns its rows.
 
     Args:
         rows: (r, d) feature rows.
         counts: (n,) number of rows of each program.
-        columns: The width the model reads.
+        columns: The width that the model reads.
 
     Returns:
         (r, columns) rows; an empty array of any width is given the right one.
@@ -54,14 +54,14 @@ def check_training(train: Programs) -> None:
     """Refuses programs that hold nothing to learn.
 
     Raises:
-        DataError: No workload has two programs of different latency.
+        DataError: No workload has two programs with different latencies.
     """
     if not is_informative(train):
         raise nothing_to_learn_error(train.n)
 
 
 def nothing_to_learn_error(count: int, what: str = "program") -> DataError:
-    """The error of `count` programs, or trials, of which no two of one workload differ in latency."""
+    """The error for `count` programs, or trials, of which no two of one workload differ in latency."""
     if not count and what == "program":
         return no_programs_error("learn from")
     return DataError(
@@ -71,7 +71,7 @@ def nothing_to_learn_error(count: int, what: str = "program") -> DataError:
 
 
 def no_programs_error(purpose: str) -> DataError:
-    """The error of data without a single program that ran and has features.
+    """The error for data without a single program that ran and has features.
 
     Example:
         >>> str(no_programs_error("learn from"))[:38]
@@ -99,12 +99,12 @@ MAX_WEIGHTS_BYTES = 1 << 30
 
 
 def read_weights(path: Path, what: str, *, limit: int = MAX_WEIGHTS_BYTES) -> bytes:
-    """The bytes of a file of weights, read once: what is checked is what is used.
+    """The bytes of a file of weights, read once, so that what is checked is what is used.
 
     Args:
-        path: In a model folder.
+        path: The file, in a model folder.
         what: What it should hold, for example ``the trees``.
-        limit: The most bytes that it may have.
+        limit: The most bytes it may have.
 
     Raises:
         ModelError: It does not exist, is not a regular file, or is too large.

@@ -23,7 +23,7 @@ def top_k(scores: Array, latency_s: Array, *, k: int) -> float:
     Args:
         scores: (n,) predicted scores, higher is faster.
         latency_s: (n,) latency in seconds, positive.
-        k: How many programs are taken, at least 1; with k >= n the result is 1.
+        k: How many programs are taken, at least 1; for k >= n the result is 1.
 
     Returns:
         A number in (0, 1]; 1 is perfect.
@@ -46,11 +46,11 @@ def best_of_k_s(scores: Array, latency_s: Array, *, k: int) -> float:
 
 
 def weighted_top_k(best_s: Array, chosen_s: Array, weight: Array) -> float:
-    """Weighted sum of best latencies / that of chosen ones: what a network keeps of its speed.
+    """Weighted sum of best latencies / that of chosen ones: how much of its speed a network keeps.
 
-    sum_l w_l min c / sum_l w_l min_K c. For the layers of one network this is the figure whose mean over
-    networks TenSet (Zheng et al., NeurIPS Datasets and Benchmarks 2021) takes; for the layers of all
-    networks together it is the top-k score of TLP (Zhai et al., ASPLOS 2023).
+    sum_l w_l min c / sum_l w_l min_K c. For the layers of one network, this is the figure that TenSet (Zheng
+    et al., NeurIPS Datasets and Benchmarks 2021) averages over networks; for the layers of all networks
+    together, it is the top-k score of TLP (Zhai et al., ASPLOS 2023).
 
     Args:
         best_s: (l,) best latency of each workload.
@@ -74,7 +74,7 @@ def pairwise(scores: Array, latency_s: Array, *, noise_floor: float) -> float:
     Over P = {(i, j) : c_i < c_j (1 - noise_floor)}: mean of 1 where s_i > s_j, 1/2 where s_i = s_j, 0
     elsewhere. The difference is relative because measurement noise is.
 
-    Origin: the pairwise accuracy of TenSet, there without a noise floor.
+    Origin: the pairwise accuracy of TenSet, which has no noise floor.
 
     Args:
         scores: (n,) predicted scores, higher is faster.

@@ -37,8 +37,8 @@ def added_option(default: Value, *, before: Value | None = None) -> Value:
     """A field of an options dataclass that older model folders lack.
 
     Args:
-        default: Of new models.
-        before: What a folder without the option means; by default the same.
+        default: The default of new models.
+        before: What a folder without the option stands for; by default the same.
     """
     return dataclasses.field(default=default, metadata={_BEFORE: default if before is None else before})
 
@@ -46,13 +46,13 @@ def added_option(default: Value, *, before: Value | None = None) -> Value:
 def parse_options(kind: type[Options], values: Mapping[str, Any], *, arch: str) -> Options:
     """Builds the options dataclass of an architecture from untrusted JSON values.
 
-    Every field but those that were added later (`added_option`) must be there with the type of its default, and
-    nothing else may be. `__post_init__` checks ranges and raises ValueError.
+    Every field except those added later (`added_option`) must be present with the type of its default, and there
+    may be no others. `__post_init__` checks ranges and raises ValueError.
 
     Args:
         kind: A dataclass whose fields all have defaults of type int, float, bool or str.
         values: Name -> value.
-        arch: For the message.
+        arch: Name of the architecture, for the message.
 
     Raises:
         ModelError: A field is missing, unknown, of another type or out of range.
@@ -67,7 +67,7 @@ def parse_options(kind: type[Options], values: Mapping[str, Any], *, arch: str) 
             "it was saved by another version of costhub, so fetch or train it again."
         )
     for name, default in defaults.items():
-        # JSON writes 1.0 as 1 in some hands, so an int passes for a float; a bool passes for nothing but a
+        # Some writers of JSON turn 1.0 into 1, so an int passes for a float; a bool passes only for a
         # bool.
         kinds = (int, float) if type(default) is float else (type(default),)
         if type(values[name]) not in kinds:
@@ -84,7 +84,7 @@ def parse_options(kind: type[Options], values: Mapping[str, Any], *, arch: str) 
 def changed_options(
     options: Options, changes: Mapping[str, object], *, owner: str, listing: str | None = None
 ) -> Options:
-    """Options with some of them changed, as a person gives them.
+    """Options with some of them changed, as given by a person.
 
     Args:
         options: A dataclass; its fields of type int, float, bool or str are options.
@@ -109,7 +109,7 @@ def changed_options(
 
 
 def _read(name: str, value: object, present: object) -> object:
-    """The value in the type of the present one."""
+    """The value in the type of the current one."""
     kind = type(present)
     try:
         if kind is bool and isinstance(value, str):
@@ -125,7 +125,7 @@ def _read(name: str, value: object, present: object) -> object:
 
 @dataclass(frozen=True)
 class OptionDescription:
-    """An option of an architecture, as people read about it."""
+    """An option of an architecture, described for people."""
 
     name: str
     default: int | float | bool | str
@@ -134,10 +134,10 @@ class OptionDescription:
 
 
 def describe_options(kind: type[Any]) -> list[OptionDescription]:
-    """The options of a dataclass with what its source says of each, in the text after a field.
+    """The options of a dataclass with what its source says about each, in the text below a field.
 
     Args:
-        kind: A dataclass; its fields with a default number, text or truth value are options, and a class that it
+        kind: A dataclass; its fields whose default is a number, text or truth value are options, and a class that it
             derives from may describe some of them.
 
     Example:
@@ -161,7 +161,7 @@ def _field_texts(kind: type[Any]) -> dict[str, str]:
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     except (OSError, TypeError, SyntaxError):
-        return {}  # as for a class that was made at run time
+        return {}  # as for a class that was created at run time
     texts: dict[str, str] = {}
     lines = body.body if isinstance(body, ast.ClassDef) else []
     for field, text in pairwise(lines):

@@ -1,4 +1,4 @@
-"""Provides the parts of a composite feature spec as models need them: their widths, and a choice of them."""
+"""Provides the parts of a composite feature spec as models need them: their widths, and selections of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def part_names(feature_spec: str) -> tuple[str, ...]:
 
 
 def joined_spec(feature_specs: Iterable[str]) -> str:
-    """The spec that has all parts of several, each once.
+    """The spec that has all parts of several specs, each once.
 
     Example:
         >>> joined_spec(["tiles@1", "per_store@1+tiles@1"])
@@ -43,7 +43,7 @@ def part_widths(feature_spec: str, columns: int) -> tuple[int, ...]:
 
     Raises:
         UnknownNameError: A part of a composite spec is not known.
-        ModelError: Rows of a composite spec have another width than these.
+        ModelError: The rows of a composite spec have a different width from `columns`.
 
     Example:
         >>> part_widths("demo@1", 6), part_widths("per_store@1+relation@1", 173)
@@ -60,7 +60,7 @@ def part_widths(feature_spec: str, columns: int) -> tuple[int, ...]:
 
 
 def part_leads(feature_spec: str) -> tuple[bool, ...]:
-    """Of each part, whether the first row of a program is the one that matters most.
+    """For each part, whether the first row of a program is the one that matters most.
 
     Example:
         >>> part_leads("per_store@1+tiles@1"), part_leads("demo@1")
@@ -71,16 +71,16 @@ def part_leads(feature_spec: str) -> tuple[bool, ...]:
 
 
 def take_parts(rows: FloatArray, counts: IntArray, *, feature_spec: str, specs: Sequence[str]) -> list[Rows]:
-    """The rows that each of several models reads, of a composite spec that is taken apart once.
+    """The rows that each of several models reads, from a composite spec that is split once.
 
     Args:
         rows: (r, d) rows of `feature_spec`.
         counts: (n,) number of rows of each program.
         feature_spec: Simple or composite.
-        specs: For each model the name of a spec that consists of parts of `feature_spec`, in any order.
+        specs: For each model, the name of a spec that consists of parts of `feature_spec`, in any order.
 
     Returns:
-        For each model its rows and counts.
+        For each model, its rows and counts.
     """
     names = part_names(feature_spec)
     if all(name == feature_spec for name in specs):
@@ -97,7 +97,7 @@ def read_as(programs: Programs, *, feature_spec: str, specs: Sequence[str]) -> l
     """The same programs with the rows that each of several models reads.
 
     Args:
-        programs: With rows of `feature_spec`.
+        programs: Programs with rows of `feature_spec`.
         feature_spec: Simple or composite.
         specs: As in `take_parts`.
     """

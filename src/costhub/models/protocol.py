@@ -26,7 +26,7 @@ class CostModel(ABC):
 
     A model of your own derives from this class and defines the abstract methods; the others have defaults
     that suit most models. A copy made with `copy.deepcopy` must be independent: updating it leaves the
-    original as it was.
+    original unchanged.
     """
 
     arch: ClassVar[str]
@@ -36,10 +36,10 @@ class CostModel(ABC):
     feature_spec: str
     """Name and version of the feature layout that the model reads."""
     checkpoint: Path | None = None
-    """Folder in which `fit` keeps its progress; None keeps none, and some architectures never do.
+    """Folder in which `fit` keeps its progress; with None it keeps none, and some architectures never do.
 
-    A call of `fit` with equal programs, options and seed then continues an interrupted one, and ends with the
-    model that it would have reached without the break. The progress of another training is refused with a
+    Calling `fit` with equal programs, options and seed then resumes an interrupted run, and ends with the
+    model that it would have reached without the break. The progress of another training run is refused with a
     ModelError."""
     name: str = ""
     """What a hub calls the model; `costhub.load_model` sets it."""
@@ -47,7 +47,7 @@ class CostModel(ABC):
     """Where the model comes from and how good it is; `costhub.load_model` sets it."""
 
     def __str__(self) -> str:
-        """Two lines: what the model is, and what it learned from with its figures."""
+        """Two lines: what the model is, and what it learned from, with its figures."""
         what = f"{self.arch} model on {self.feature_spec}"
         if self.info is None:
             return f"{self.name}: {what}" if self.name else what
@@ -71,8 +71,8 @@ class CostModel(ABC):
             counts: (n,) number of rows of each program; may be 0.
 
         Returns:
-            (n,) finite scores, higher is faster, comparable within one workload only. The score of a program
-            does not depend on the others.
+            (n,) finite scores; higher is faster. They are comparable only within one workload, and the score of a
+            program does not depend on the others.
 
         Raises:
             ModelError: The model was neither fitted nor loaded, or reads rows of another width.
@@ -80,7 +80,7 @@ class CostModel(ABC):
 
     @abstractmethod
     def update(self, programs: Programs, *, seed: int) -> None:
-        """Learns a little more from new measurements, in under a second for 500 programs of one workload.
+        """Learns a little more from new measurements, in less than a second for 500 programs of one workload.
 
         Nothing happens unless two programs of one workload differ in latency.
         """
@@ -113,8 +113,8 @@ class CostModel(ABC):
             progress: Show a progress bar on a terminal.
 
         Raises:
-            DataError: No workload has two programs of different latency.
-            ModelError: The architecture learns from programs in memory only.
+            DataError: No workload has two programs with different latencies.
+            ModelError: The architecture learns only from programs in memory.
         """
         raise ModelError(
             f"A model of the architecture {self.arch} learns from programs in memory only; train trees (gbt) or a "
@@ -126,10 +126,10 @@ class CostModel(ABC):
         return self.predict(programs.rows, programs.counts)
 
     def add_devices(self, devices: Mapping[str, Mapping[str, Any]]) -> None:  # noqa: B027
-        """Gives a model that scores by what a device can do rows of the `devices` table, by id; others ignore it."""
+        """Adds rows of the `devices` table, by id, to a model whose scores depend on the device; others ignore them."""
 
     def bind(self, device: Mapping[str, Any]) -> CostModel:
-        """The model for one device; the model itself if it does not ask what a device can do.
+        """The model for one device; the model itself if its scores do not depend on the device.
 
         Args:
             device: A row of the `devices` table.
@@ -140,13 +140,13 @@ class CostModel(ABC):
         return self
 
     def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """The networks and trees that the model is made of; of a simple one, itself.
+        """The networks and trees that the model is made of; for a simple model, itself.
 
         Args:
-            programs: As this model reads them.
+            programs: Programs as this model reads them.
 
         Returns:
-            Each with the programs as it reads them.
+            Each sub-model, with the programs as it reads them.
 
         Raises:
             ModelError: A compound model was neither fitted nor loaded, or reads rows of another width.

@@ -1,4 +1,4 @@
-"""Provides train_model, a fitted cost model from measured programs, and what its folder says about it."""
+"""Provides train_model, which makes a fitted cost model from measured programs, and what its folder says about it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from costhub.models.protocol import CostModel
 from costhub.versions import costhub_version, installed_versions
 
 STOP_SHARE = 0.1
-"""Share of the workloads that is held out by default to decide when to stop. Training on all of them
-afterwards, as long as was found best, or at once to full length, ranked the H200's workloads no better."""
+"""Share of the workloads held out by default to decide when to stop. Training on all of them afterwards, for the
+length found best, or to full length from the start, ranked the H200's workloads no better."""
 
 
 def train_model(
@@ -39,19 +39,19 @@ def train_model(
     """Trains a model from scratch.
 
     Args:
-        programs: Programs of one or more devices to learn from, or blocks of them (`ProgramBlocks`) where
-            they are too many for memory.
+        programs: Programs of one or more devices to learn from, or blocks of them (`ProgramBlocks`) if they do
+            not fit in memory.
         arch: A key of `ARCHITECTURES`.
-        valid: Decides when to stop: programs of other workloads, or the share of the workloads to hold out for it.
-            0 trains for the full length. No share of blocks is held out.
+        valid: Decides when to stop: programs of other workloads, or the share of the workloads to hold out for this.
+            0 trains for the full length. With blocks, no share is held out.
         seed: Equal seeds give equal models on one machine.
         progress: Show a progress bar on a terminal.
         feature_spec: Name and version of the layout of the rows; by default that of the programs, or
-            `per_store@1` where they name none.
-        devices: Rows of the `devices` table by id, for an architecture that scores by what a device can do.
+            `per_store@1` if they name none.
+        devices: Rows of the `devices` table by id, for an architecture whose scores depend on what a device can do.
         options: Options of the architecture, as in `new_model`.
-        checkpoint: Folder in which an architecture that is `Resumable` keeps the progress of a long training:
-            after an interruption the same call continues from there and ends with the same model. The folder
+        checkpoint: Folder in which an architecture that can resume keeps the progress of a long training run:
+            after an interruption, the same call continues from there and ends with the same model. The folder
             may be removed afterwards.
 
     Returns:
@@ -59,8 +59,8 @@ def train_model(
 
     Raises:
         UnknownNameError: There is no such architecture or option.
-        ModelError: An option cannot be used, or the checkpoint is of another training.
-        DataError: No workload has two programs of different latency.
+        ModelError: An option cannot be used, or the checkpoint belongs to another training run.
+        DataError: No workload has two programs with different latencies.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
@@ -85,12 +85,12 @@ def train_model(
 
 
 def hold_out(workload_rows: Sequence[Mapping[str, Any]], *, seed: int, share: float = 0.2) -> Split:
-    """Holds out a share of the workloads, and at least one of every operator family that can spare one.
+    """Holds out a share of the workloads, including at least one of every operator family that can spare one.
 
     Args:
         workload_rows: Rows with `workload_id` and `operator`.
         seed: Chooses the workloads within each family.
-        share: Share of all workloads to test on.
+        share: The share of all workloads to test on.
 
     Returns:
         The split; nothing is held out if no family has two workloads.
@@ -122,7 +122,7 @@ def describe_model(
 
     Args:
         model: The fitted model.
-        train: What it learned from, whole or in blocks, including the programs that decided when to stop.
+        train: What it learned from, in one piece or in blocks, including the programs that decided when to stop.
         device_id: What it is for: the device that was measured, or the ids of several joined by `+`.
         seed: Seed of the training.
         licence: An SPDX name.

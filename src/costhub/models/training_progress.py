@@ -1,4 +1,4 @@
-"""Provides what an interrupted training of any architecture leaves: an id that recognises it, and one file."""
+"""Provides what an interrupted training run of any architecture leaves: an id that identifies it, and one file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def training_id(train: Programs, valid: Programs | None, settings: Mapping[str, 
     """32 hex digits that change with the programs, their order, and the settings.
 
     Args:
-        train: What is learned from.
-        valid: What decides when to stop.
-        settings: All else that the result depends on, as JSON values.
+        train: The programs to learn from.
+        valid: The programs that decide when to stop.
+        settings: Everything else that the result depends on, as JSON values.
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for programs in (train, valid):
@@ -34,10 +34,10 @@ def training_id(train: Programs, valid: Programs | None, settings: Mapping[str, 
 
 
 def write_progress(path: Path, write: Callable[[Path], object]) -> None:
-    """Writes a file, which is the old one or the new one at any moment.
+    """Writes a file, which is either the old or the new one at any moment.
 
     Args:
-        path: Of the file; its folder is made.
+        path: Path of the file; its folder is created.
         write: Writes to the path that it is given, which has the same suffix.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def write_progress(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def other_training_error(path: Path) -> ModelError:
-    """What to say of progress that does not belong to the training that was asked for."""
+    """The error for progress that does not belong to the requested training run."""
     return ModelError(
         f"{path} is the progress of another training: other programs, options or seed. Run that one "
         "again to finish it, or remove the file to start over."

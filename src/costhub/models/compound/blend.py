@@ -1,4 +1,4 @@
-"""Provides Blend: models of different architectures, each reading some parts of the features, as one."""
+"""Provides Blend: models of different architectures, each reading some parts of the features, combined into one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from costhub.models.protocol import CostModel, Scores
 from costhub.progress import bar
 
 _STEPS = 4
-"""Weights are multiples of 1 / _STEPS: finer ones would follow the noise of a few held-out workloads."""
+"""Weights are multiples of 1 / _STEPS: finer ones would fit the noise of a few held-out workloads."""
 _MOST_SCORE = 1e12
-"""Mean scores and their spreads: those of the models that costhub ships lie between 0.2 and 6."""
+"""For mean scores and their spreads: in the models that costhub ships they are between 0.2 and 6."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class ScoreScale:
         return (scores - self.mean[:, None]) / self.spread[:, None]
 
     def to_json(self) -> dict[str, list[float]]:
-        """The three as lists; JSON keeps every digit of a double."""
+        """The three arrays as lists; JSON keeps every digit of a double."""
         return {name: values.tolist() for name, values in asdict(self).items()}
 
     @classmethod
     def from_json(cls, values: object, *, members: int) -> ScoreScale:
-        """Reads what `to_json` gave, from an untrusted file.
+        """Reads what `to_json` returned, from an untrusted file.
 
         Raises:
             ModelError: It lacks a finite number for each member, or a spread or weight is out of range.
@@ -85,9 +85,9 @@ class ScoreScale:
 
 
 def fitted_weights(standardised: Scores, valid: Programs) -> Scores:
-    """The weights of a coarse grid under which the validation programs are ranked best.
+    """The weights from a coarse grid that rank the validation programs best.
 
-    Best is the sum of `top_1` and `pairwise`; of equally good ones those closest to equal weights.
+    Best means the largest sum of `top_1` and `pairwise`; among equally good ones, those closest to equal weights.
 
     Args:
         standardised: (m, n) scores of the validation programs.
@@ -98,7 +98,7 @@ def fitted_weights(standardised: Scores, valid: Programs) -> Scores:
     """
     members = len(standardised)
     equal = np.full(members, 1.0 / members)
-    # Farthest first, so that the last of equally good ones is the closest.
+    # Farthest first, so that the last among equally good ones is the closest.
     grid = sorted([equal, *_grid(members)], key=lambda weight: -float(np.abs(weight - equal).sum()))
     best, chosen = -math.inf, equal
     for weight in grid:
@@ -121,7 +121,7 @@ def _are_finite_numbers(values: Any, members: int) -> bool:
     return (
         isinstance(values, list)
         and len(values) == members
-        # A whole number of 400 digits is JSON too, and no double.
+        # A whole number of 400 digits is JSON too, but not a double.
         and all(type(value) in (int, float) and abs(value) < sys.float_info.max for value in values)
     )
 
@@ -160,7 +160,7 @@ class Blend(CostModel):
 
     Args:
         feature_spec: Name and version of the feature layout it reads; usually a composite one.
-        options: What it is made of.
+        options: What the blend is made of.
 
     Raises:
         ModelError: A member reads a part that `feature_spec` lacks, or has an unknown option.
@@ -187,12 +187,12 @@ class Blend(CostModel):
         self.standard: ScoreScale | None = None
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Learns from scratch; `valid`, of other workloads, decides when to stop, and the fitted weights.
+        """Learns from scratch; `valid`, of other workloads, decides when to stop and which weights fit.
 
-        Without validation programs fitted weights are equal ones.
+        Without validation programs, fitted weights are equal.
 
         Raises:
-            DataError: No workload has two programs of different latency.
+            DataError: No workload has two programs with different latencies.
         """
         check_training(train)
         columns = train.rows.shape[1]
@@ -220,14 +220,14 @@ class Blend(CostModel):
         return scores
 
     def update(self, programs: Programs, *, seed: int) -> None:
-        """Every member learns a little more; scales and weights stay.
+        """Every member learns a little more; scales and weights stay the same.
 
-        Takes as long as its members together.
+        This takes as long as for all members together.
         """
         update_members(self, programs, seed=seed)
 
     def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """Those of the members, see `CostModel.sub_models`."""
+        """The sub-models of the members, see `CostModel.sub_models`."""
         columns, _ = self._fitted()
         rows = checked_rows(programs.rows, programs.counts, columns=columns)
         own = self._of_members(self.members, replace(programs, rows=rows))
@@ -249,7 +249,7 @@ class Blend(CostModel):
         save_members(self.members, folder)
 
     def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
-        """Reads the sub-folders.
+        """Reads the subfolders.
 
         Raises:
             ModelError: `config` or a file is not what the code expects.

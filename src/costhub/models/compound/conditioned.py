@@ -28,8 +28,8 @@ from costhub.models.options import added_option, check_width, parse_options
 from costhub.models.protocol import CostModel, Scores
 
 BASES = ("gbt", "mlp", "blend")
-"""Architectures that can be conditioned: those to which a feature row is a list of numbers and no more, and
-a blend of these."""
+"""Architectures that can be conditioned: those for which a feature row is just a list of numbers, and a blend of
+these."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class ConditionedOptions:
 class Conditioned(CostModel):
     """A base model on wider rows: each holds the numbers of the program's device, and relations to them.
 
-    Pairs and normalisation stay within a workload and device, so the device alone tells nothing apart; what
+    Pairs and normalisation stay within a workload and device, so the device alone distinguishes nothing; what
     the base learns is which programs gain on which devices.
 
     Args:
-        feature_spec: Name and version of the feature layout it reads; no composite one.
+        feature_spec: Name and version of the feature layout it reads, which cannot be composite.
         options: How it is built.
-        devices: Rows of the `devices` table by id, of the devices that `fit` will meet.
+        devices: Rows of the `devices` table by id, for the devices that `fit` will encounter.
         base: The model to condition, not yet fitted; by default a new one of `options.base`.
 
     Example:
@@ -99,24 +99,24 @@ class Conditioned(CostModel):
         """Width of a program's row; None before fitting or loading."""
         self.scaler: DeviceScaler | None = None
         self.device: Vector | None = None
-        """The device it is bound to."""
+        """The device that it is bound to."""
 
     def add_devices(self, devices: Mapping[str, Mapping[str, Any]]) -> None:
-        """Adds rows of the `devices` table, by id, of devices whose programs the model will meet."""
+        """Adds rows of the `devices` table, by id, for devices whose programs the model will encounter."""
         self.devices.update(devices)
 
     def bind(self, device: Mapping[str, Any]) -> Conditioned:
         """This model for one device, for which it fits, scores and learns like any other model.
 
         Args:
-            device: A row of the `devices` table; numbers it lacks are taken as the mean of those learned
-                from.
+            device: A row of the `devices` table; numbers that it lacks are taken as the mean over the devices
+                learned from.
 
         Returns:
             A copy; this model does not change.
 
         Raises:
-            ModelError: The row gives no kind, or the model has learned from no device of that kind.
+            ModelError: The row gives no kind, or the model has not learned from any device of that kind.
         """
         vector = self._vector(device)
         bound = copy.deepcopy(self)
@@ -127,11 +127,11 @@ class Conditioned(CostModel):
         """Learns from scratch; `valid`, of other workloads, decides when to stop.
 
         Raises:
-            DataError: No workload has two programs of different latency.
+            DataError: No workload has two programs with different latencies.
             ModelError: A program is of a device that is not among `devices`.
         """
         check_training(train)
-        self.scaler = None  # What an earlier fit has met does not count.
+        self.scaler = None  # What an earlier fit has seen does not count.
         self.scaler = DeviceScaler.fit(self._vectors(train)[0])
         self.columns = train.rows.shape[1]
         held_out = None if valid is None else self._widened(valid)
@@ -141,7 +141,7 @@ class Conditioned(CostModel):
         """(n,) scores, see `CostModel.predict`.
 
         Raises:
-            ModelError: Also where it is bound to no device.
+            ModelError: Also if it is not bound to a device.
         """
         columns, _ = self._fitted()
         rows = checked_rows(rows, counts, columns=columns)
@@ -154,7 +154,7 @@ class Conditioned(CostModel):
         return self.base.predict(self._wide(rows, self.device[None], which), counts)
 
     def predict_programs(self, programs: Programs) -> Scores:
-        """(n,) scores of programs of several devices, each for its own; comparable within a group only.
+        """(n,) scores of programs of several devices, each for its own device; comparable only within a group.
 
         Raises:
             ModelError: A program is of a device that is not among `devices`.
@@ -170,13 +170,13 @@ class Conditioned(CostModel):
             update_members(self, programs, seed=seed)
 
     def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """Those of the base, see `CostModel.sub_models`."""
+        """The sub-models of the base, see `CostModel.sub_models`."""
         columns, _ = self._fitted()
         checked_rows(programs.rows, programs.counts, columns=columns)
         return self.base.sub_models(self._widened(programs))
 
     def config(self) -> dict[str, Any]:
-        """The width of the rows, the options, the scaler, the device bound to, and the base's own."""
+        """The width of the rows, the options, the scaler, the bound device, and the config of the base."""
         scaler = self.scaler
         return {
             "columns": self.columns or 0,
@@ -238,7 +238,7 @@ class Conditioned(CostModel):
         return vector
 
     def _vectors(self, programs: Programs) -> tuple[Vector, IntArray]:
-        """(k, v) vectors of the devices of these programs, and (n,) which is each program's."""
+        """(k, v) vectors of the devices of these programs, and (n,) the index of each program's vector."""
         if self.device is not None:
             return self.device[None], np.zeros(programs.n, np.int64)
         used, which = np.unique(programs.device, return_inverse=True)
@@ -257,7 +257,7 @@ class Conditioned(CostModel):
         return replace(programs, rows=wide, spec="")
 
     def _wide(self, rows: FloatArray, vectors: Vector, which: IntArray) -> FloatArray:
-        """(r, d) rows with what is known of their devices beside them: (k, v) vectors, and (r,) which."""
+        """(r, d) rows, widened by what is known about their devices: (k, v) vectors, and (r,) each row's index."""
         _, scaler = self._fitted()
         numbers = scaler(vectors).astype(np.float32)[which]
         if not self.options.relations:

@@ -1,6 +1,6 @@
-"""Provides device_vector, the numbers known of a device as the fixed layout device@1.
+"""Provides device_vector, the numbers known about a device in the fixed layout device@1.
 
-And what programs need relative to them.
+It also provides what programs need relative to them.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ NUMBERS = (
     "dram_gbs",
     "launch_overhead_us",
 )
-"""Columns of the `devices` table; each enters as its log2, since what matters is by how many times one
-device has more of it than another."""
+"""Columns of the `devices` table; each enters as its log2, since what matters is how many times more of it one
+device has than another."""
 
 KINDS = ("cpu", "cuda", "rocm", "metal", "vulkan", "opencl")
 """TVM's device kinds that have a flag; all others share the last one."""
 _OF_GPUS = [False, *(True for _ in KINDS[1:]), False]
-"""Which flags are of GPUs: TVM makes the programs of all of them by the same rules, for threads and shared memory."""
+"""Which flags are for GPUs: TVM makes programs for all of them by the same rules, for threads and shared memory."""
 
 NAMES: tuple[str, ...] = (
     *(f"log2_{name}" for name in NUMBERS),
     *(f"no_{name}" for name in NUMBERS),
     *(f"is_{kind}" for kind in (*KINDS, "other")),
 )
-"""The names of the entries of a vector; a change of them is a new layout, and a new version of its name."""
+"""The names of the entries of a vector; changing them makes a new layout, with a new version in its name."""
 
 Vector = npt.NDArray[np.float64]
 
@@ -61,11 +61,11 @@ def device_vector(row: Mapping[str, Any]) -> Vector:
     """The vector of a device.
 
     Args:
-        row: Of the `devices` table. A number that is null, missing or not above 0 becomes 0, and its flag
+        row: A row of the `devices` table. A number that is null, missing or not above 0 becomes 0, and its flag
             `no_...` says so.
 
     Returns:
-        (v,) the entries that `NAMES` names.
+        (v,) the entries listed in `NAMES`.
 
     Raises:
         ModelError: The row does not say what kind of device it is.
@@ -91,7 +91,7 @@ def device_vector(row: Mapping[str, Any]) -> Vector:
 
 @dataclass(frozen=True)
 class DeviceScaler:
-    """Standardises vectors by the devices learned from; what is not known of one is taken as their mean.
+    """Standardises vectors by the devices learned from; numbers that are not known are taken as their mean.
 
     Example:
         >>> rows = [{"kind": "cpu", "cores": 1, "dram_gbs": 20.0}, {"kind": "cpu", "cores": 4}]
@@ -101,10 +101,10 @@ class DeviceScaler:
     """
 
     mean: Vector
-    """(v,) over the devices; of a number, over those that have it."""
+    """(v,) mean over the devices; for a number, over those that have it."""
     inverse_std: Vector
-    """(v,) 1 / standard deviation; 0 where the devices do not differ, which masks the entry: what a model has
-    never seen change it cannot have learned from."""
+    """(v,) 1 / standard deviation; 0 where the devices do not differ, which masks the entry: a model cannot have
+    learned from what it has never seen change."""
 
     @classmethod
     def fit(cls, vectors: Vector) -> DeviceScaler:
@@ -128,7 +128,7 @@ class DeviceScaler:
         return (self.filled(vector) - self.mean) * self.inverse_std
 
     def knows_kind(self, vector: Vector) -> bool:
-        """Whether one of the devices was of the kind of this one, or both are GPUs."""
+        """Whether one of the devices was of the same kind as this one, or both are GPUs."""
         learned, flags = self.mean[_KIND], vector[_KIND]
         return bool((learned * flags).sum() > 0 or (flags[_OF_GPUS].any() and learned[_OF_GPUS].any()))
 
@@ -137,7 +137,7 @@ _BUFFERS = ("B0", "B1", "B2")  # Few statements have a fourth buffer.
 _CACHES = ("l1d_bytes", "l2_bytes", "l3_bytes")
 
 RELATIONS: tuple[tuple[str, str], ...] = (
-    # Does what is touched between two uses of a buffer, or all of it, stay in a cache?
+    # Does what is touched between two uses of a buffer, or the whole buffer, stay in a cache?
     *((f"{buffer}.reuse_dis_bytes", cache) for buffer in _BUFFERS for cache in _CACHES),
     *((f"{buffer}.unique_bytes", cache) for buffer in _BUFFERS for cache in _CACHES),
     # How long do memory and arithmetic take at least?
@@ -157,11 +157,11 @@ RELATIONS: tuple[tuple[str, str], ...] = (
     ("tile_0_accumulators", "simd_bits"),
 )
 """(column of a feature spec, number of a device). Both are logarithms to base 2, so their difference is that
-of a ratio; trees cannot take it by themselves."""
+of a ratio; trees cannot compute it by themselves."""
 
 
 def relation_places(feature_spec: str) -> tuple[tuple[int, int], ...]:
-    """Where the two sides of each relation stand: (column of a row, entry of a device vector).
+    """The positions of the two sides of each relation: (column of a row, entry of a device vector).
 
     Args:
         feature_spec: Name of the layout; a layout without any of the columns, or one that is not costhub's, has no
@@ -184,7 +184,7 @@ def relation_columns(rows: FloatArray, numbers: Vector, places: tuple[tuple[int,
 
     Args:
         rows: (r, d) feature rows.
-        numbers: (r, v) vector of the device of each, without gaps.
+        numbers: (r, v) vector of each row's device, without gaps.
         places: What `relation_places` found, m of them.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Provides MemberSpec, a part of a compound model written in one word, and the sub-folders of the members."""
+"""Provides MemberSpec, a part of a compound model written as one word, and the subfolders of the members."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class MemberSpec:
     options: tuple[tuple[str, str], ...] = ()
     """Name and value of each option that differs from the default."""
     feature_spec: str = ""
-    """The feature spec it reads; empty if it reads that of the whole."""
+    """The feature spec it reads; empty if it reads that of the whole model."""
 
     @classmethod
     def parse(cls, word: str) -> MemberSpec:
         """Reads a member from `ARCH[(NAME=VALUE,...)][:SPEC]`.
 
         Raises:
-            ValueError: It is written in another way, or names an architecture that cannot be a member.
+            ValueError: It has another form, or names an architecture that cannot be a member.
 
         Example:
             >>> MemberSpec.parse("gbt(rounds=100):per_store@1+relation@1")
@@ -61,7 +61,7 @@ class MemberSpec:
 
     @classmethod
     def of(cls, model: CostModel, *, whole: str) -> MemberSpec:
-        """The member that a model would be.
+        """The member that describes a model.
 
         Args:
             model: Fitted or not.
@@ -87,7 +87,7 @@ class MemberSpec:
         """A model of this kind that is not yet fitted.
 
         Args:
-            feature_spec: What it reads if it names nothing else.
+            feature_spec: What the model reads if the member names nothing else.
 
         Raises:
             ModelError: There is no such option, or it cannot have that value.
@@ -116,8 +116,8 @@ def load_members(members: Sequence[CostModel], folder: Path, configs: object, *,
 
     Args:
         members: New models of the right architectures.
-        folder: Where the sub-folders are.
-        configs: The `config()` of each member, as they came from an untrusted file.
+        folder: Where the subfolders are.
+        configs: The `config()` of each member, as read from an untrusted file.
         columns: Width of the rows that each must read.
 
     Raises:

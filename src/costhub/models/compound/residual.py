@@ -1,4 +1,4 @@
-"""Provides Residual: a global model of other devices or workloads, plus a local one of what it leaves."""
+"""Provides Residual: a global model of other devices or workloads, plus a local one of its residuals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Residual(CostModel):
     """The score is a slope times the global model's, plus that of local trees (AutoTVM, eq. 4).
 
     `fit` trains the global model; `update` trains the local one, from scratch, on the residuals of the global
-    one in log throughput, and does not change the global one. The slope brings any model's scores to this
+    one in log throughput, and leaves the global one unchanged. The slope brings any model's scores to this
     scale: it is the least-squares slope over the differences within groups.
 
     Args:
@@ -72,15 +72,15 @@ class Residual(CostModel):
         self.base = new_model(options.base, feature_spec=feature_spec) if base is None else base
         """The global model."""
         self.local: Gbt | None = None
-        """None before it has learned."""
+        """The local trees; None before they have learned."""
         self.slope = 1.0
-        """Of the global model's scores."""
+        """Factor of the global model's scores."""
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
         """Trains the global model; `valid`, of other workloads, decides when to stop.
 
         Raises:
-            DataError: No workload has two programs of different latency.
+            DataError: No workload has two programs with different latencies.
         """
         self.base.fit(train, valid, seed=seed, progress=progress)
         self.local, self.slope = None, 1.0
@@ -147,7 +147,7 @@ class Residual(CostModel):
 
 
 def slope_of(scores: Scores, label: Scores, group: IntArray) -> float:
-    """The factor of the scores whose differences within groups fit those of the labels best, 0 at least.
+    """The factor, at least 0, with which differences of scores within groups fit those of the labels best.
 
     Args:
         scores: (n,) scores.

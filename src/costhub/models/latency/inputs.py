@@ -1,4 +1,4 @@
-"""Provides input_row, what the latency predictor reads of a workload on a device, and roofline_us."""
+"""Provides input_row, what the latency predictor reads about a workload on a device, and roofline_us."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEVICE = (
     "l3_gbs",
     "launch_overhead_us",
 )
-"""Columns of the devices table; each enters as its log2, NaN where it is not known."""
+"""Columns of the devices table; each enters as its log2, or NaN if it is not known."""
 _NEEDED = ("cores", "peak_gflops", "dram_gbs")
 _SCALED = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs")
 """Figures that grow with the number of cores."""
@@ -43,22 +43,22 @@ _RELATIVE = (
 )
 DEVICE_COLUMNS = (*(f"device_{name}" for name in _DEVICE), "is_gpu", "is_rocm")
 NAMES: tuple[str, ...] = (*WORKLOAD_NAMES, *DEVICE_COLUMNS, *_RELATIVE)
-"""The columns in order; a change of them is a new version of `LAYOUT`."""
+"""The columns in order; changing them makes a new version of `LAYOUT`."""
 LAYOUT = "latency@1"
 
 _AT = {name: place for place, name in enumerate(WORKLOAD_NAMES)}
 _GPU_LANES, _GPU_VECTOR = 64, 32
-"""Of a GPU, whose vectors have no width of their own: lanes of a multiprocessor, threads of a warp."""
+"""For GPUs, whose vectors have no width of their own: lanes of a multiprocessor, threads of a warp."""
 
 
 def device_figures(row: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """The row of a device with what a prediction needs.
 
-    Figures that a part of a CPU lacks are those of another part of the same chip, per core.
+    Figures that a part of a CPU lacks are taken from another part of the same chip, per core.
 
     Args:
-        row: Of the devices table.
-        others: Id -> row of other devices, among which parts of the same chip may be.
+        row: A row of the devices table.
+        others: Id -> row of other devices, which may include parts of the same chip.
 
     Raises:
         DeviceError: The peak, the memory bandwidth or the cores are not known.
@@ -101,8 +101,8 @@ def roofline_us(numbers: Vector, device: Mapping[str, Any]) -> float:
     """The time that arithmetic at the peak or one pass over all arguments takes, whichever is longer.
 
     Args:
-        numbers: (w,) of `workload_numbers`.
-        device: Of `device_figures`.
+        numbers: (w,) from `workload_numbers`.
+        device: From `device_figures`.
     """
     return float(2.0 ** max(_bounds(numbers, device)))
 
@@ -118,16 +118,16 @@ def _argument_bytes(numbers: Vector) -> float:
 
 
 def input_row(numbers: Vector, device: Mapping[str, Any]) -> Vector:
-    """The columns that `NAMES` names, of a workload on a device.
+    """The columns listed in `NAMES`, for a workload on a device.
 
     Args:
-        numbers: (w,) of `workload_numbers`.
-        device: Of `device_figures`.
+        numbers: (w,) from `workload_numbers`.
+        device: From `device_figures`.
     """
     kind, cores = device["kind"], device["cores"]
     compute, memory = _bounds(numbers, device)
     l1, l2, l3 = (_log2(device.get(f"{level}_bytes")) for level in ("l1d", "l2", "l3"))
-    l2 += math.log2(cores) if family(kind) == CPU else 0.0  # of a GPU, all of it
+    l2 += math.log2(cores) if family(kind) == CPU else 0.0  # for a GPU, all of it
     vector = (device.get("simd_bits") or 0) / 32 or _GPU_VECTOR
     lanes = cores * (vector if device.get("simd_bits") else _GPU_LANES)
 

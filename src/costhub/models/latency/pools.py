@@ -1,4 +1,4 @@
-"""Provides Pool, the measured programs of a workload on a device, and TrialCurve, how the best of them falls."""
+"""Provides Pool, the measured programs of a workload on a device, and TrialCurve, how the best latency falls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Vector = npt.NDArray[np.float64]
 
 CPU, GPU = "cpu", "gpu"
 TRIALS = 64
-"""Trials of the search that predictions are made for; others follow by the curve."""
+"""Trials of the search that predictions are made for; other numbers follow from the curve."""
 _KNOTS = tuple(2**power for power in range(11))
 _LEAST_POOLS = 8
-"""From fewer pools, a knot of the curve would be noise."""
+"""With fewer pools, a knot of the curve would be noise."""
 
 
 def family(kind: str) -> str:
-    """Whether a TVM device kind is of CPUs or of GPUs, which differ in how programs are scheduled.
+    """Whether a TVM device kind stands for CPUs or for GPUs, which differ in how programs are scheduled.
 
     Example:
         >>> family("cpu"), family("rocm")
@@ -50,7 +50,7 @@ class Pool:
     family: str
     """`CPU` or `GPU`."""
     latency_s: Vector
-    """(n,) median latency of each program, rising, in seconds; at least one."""
+    """(n,) median latency of each program, ascending, in seconds; at least one."""
 
     @property
     def best_s(self) -> float:
@@ -74,14 +74,14 @@ class Pool:
         return math.log(drawn.min())
 
     def two_log_bests(self, trials: int, *, seed: int) -> tuple[float, float] | None:
-        """What two searches that share no program would have found: halves of the pool, of so many programs at most."""
+        """What two searches without a common program would have found: halves of the pool, at most `trials` each."""
         half, drawn = min(len(self.latency_s) // 2, trials), self._shuffled(seed)
         if not half:
             return None
         return math.log(drawn[:half].min()), math.log(drawn[half : 2 * half].min())
 
     def _shuffled(self, seed: int) -> Vector:
-        """The latencies in a random order, another one in each pool: the sorted ones all begin with the best."""
+        """The latencies in a random order, different in each pool: sorted, they would all begin with the best."""
         own = zlib.crc32(f"{self.workload_id} {self.device_id}".encode())
         return np.random.default_rng([seed, own]).permutation(self.latency_s)
 
@@ -89,13 +89,13 @@ class Pool:
 def read_pools(
     folder: DataFolder, device_id: str, kind: str, *, workloads: Collection[str] | None = None
 ) -> list[Pool]:
-    """The pools of a device; workloads of which no program ran have none.
+    """The pools of a device; workloads without a program that ran have none.
 
     Args:
-        folder: Measurements.
+        folder: The folder of the measurements.
         device_id: The device.
         kind: TVM's kind of the device.
-        workloads: Ids of those to read; all by default.
+        workloads: Ids of the workloads to read; all by default.
 
     Raises:
         DataError: The folder is damaged.
@@ -115,9 +115,9 @@ def read_pools(
 
 @dataclass(frozen=True)
 class TrialCurve:
-    """Family -> (trials, log of the best of so many over the best of `TRIALS`), falling.
+    """Family -> (trials, log of the best of that many over the best of `TRIALS`), falling.
 
-    Between two points it is straight over log2 of the trials. Beyond the last one it stays level: nothing is known of
+    Between two points it is linear in log2 of the trials. Beyond the last one it stays level: nothing is known about
     longer searches, and each doubling brings less.
 
     Example:
@@ -130,7 +130,7 @@ class TrialCurve:
 
     @classmethod
     def fit(cls, pools: Iterable[Pool]) -> TrialCurve:
-        """The mean over pools, doubling by doubling, so that a small pool counts as far as it reaches."""
+        """The mean over pools, doubling by doubling, so that a small pool counts only as far as it reaches."""
         by_family: dict[str, list[Pool]] = {}
         for pool in pools:
             by_family.setdefault(pool.family, []).append(pool)

@@ -47,13 +47,13 @@ PARAMETERS: Mapping[str, Any] = {
 }
 """Chosen on the training side of the splits, with whole networks held out; deeper trees did no better."""
 FOLDS, CHIP_FOLDS = 8, 2
-"""Folds of networks that are predicted without themselves; fewer where a chip is left out as well."""
+"""Folds of networks, each predicted without itself; fewer if a chip is left out as well."""
 _MOST_LOG = 50.0
 
 
 @dataclass(frozen=True)
 class LatencyTable:
-    """Pools with what the predictor reads of them, row by row."""
+    """Pools with what the predictor reads about them, row by row."""
 
     pools: tuple[Pool, ...]
     inputs: Vector
@@ -62,9 +62,9 @@ class LatencyTable:
     """(n,)"""
     operators: tuple[str, ...]
     networks: tuple[str, ...]
-    """Of each, one network with the workload, or the id of the workload: kernels of a network are held out together."""
+    """For each, a network that has the workload, or the workload's id: kernels of a network are held out together."""
     chips: tuple[str, ...]
-    """Of each, the chip of the device, of which there may be several parts."""
+    """For each, the chip of the device, of which there may be several parts."""
 
     @classmethod
     def build(
@@ -74,7 +74,7 @@ class LatencyTable:
         uses: Mapping[str, tuple[str, str]],
         devices: Mapping[str, Mapping[str, Any]],
     ) -> LatencyTable:
-        """Puts the table together.
+        """Assembles the table.
 
         Args:
             pools: What was measured.
@@ -109,11 +109,11 @@ class LatencyTable:
         )
 
     def labels(self, curve: TrialCurve) -> Vector:
-        """(n,) log microseconds of the best of `TRIALS` programs, expected over which were drawn."""
+        """(n,) log microseconds of the best of `TRIALS` programs, in expectation over which were drawn."""
         return self._at_trials(curve, lambda pool, trials: pool.expected_log_best(trials))
 
     def outcomes(self, curve: TrialCurve, *, seed: int) -> Vector:
-        """(n,) log microseconds of what a single search of `TRIALS` found: the noise of searches is in it."""
+        """(n,) log microseconds of what a single search of `TRIALS` found, which includes the noise of searches."""
         return self._at_trials(curve, lambda pool, trials: pool.drawn_log_best(trials, seed=seed))
 
     def _at_trials(self, curve: TrialCurve, log_best: Callable[[Pool, int], float]) -> Vector:
@@ -128,29 +128,29 @@ class LatencyTable:
 class LatencyPredictor:
     """Predicts the latency of the best program that a search finds for a workload on a device.
 
-    The trees predict the logarithm of the latency over the roofline. Make one with `fit` or `load`.
+    The trees predict the logarithm of the latency over the roofline. Create one with `fit` or `load`.
     """
 
     booster: xgb.Booster
     curve: TrialCurve
     residuals: Residuals
     devices: tuple[str, ...]
-    """Those learned from."""
+    """The devices learned from."""
     workloads: tuple[str, ...]
     rest_shares: tuple[float, ...] = ()
-    """What tuned networks took beside their tuned kernels, over what these took; rising, one for each network."""
+    """Time of tuned networks outside their tuned kernels, over the time of these; ascending, one for each network."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Where it comes from: data, versions, seed."""
 
     @classmethod
     def fit(cls, table: LatencyTable, *, seed: int = 0, cases: Sequence[str] = (KNOWN, NEW)) -> LatencyPredictor:
-        """Learns from a table: a second, and half a minute for the residuals.
+        """Learns from a table, which takes a second, and half a minute for the residuals.
 
         Args:
             table: At least two networks or workloads; for `NEW`, at least two chips of each family.
-            seed: Of the trees and of the folds.
-            cases: Those that intervals are needed for; each part of the table is predicted without itself. How large
-                residuals of an operator are follows from the first case.
+            seed: Seed of the trees and the folds.
+            cases: The cases that intervals are needed for; each part of the table is predicted without itself. The
+                size of an operator's residuals is taken from the first case.
         """
         curve = TrialCurve.fit(table.pools)
         found = cls(
@@ -170,13 +170,13 @@ class LatencyPredictor:
         """What a search of some trials is predicted to find.
 
         Args:
-            numbers: (w,) of `workload_numbers`.
-            operator: Of `classify`.
-            device: Of `device_figures`.
-            trials: Programs tried.
+            numbers: (w,) from `workload_numbers`.
+            operator: From `classify`.
+            device: From `device_figures`.
+            trials: How many programs are tried.
 
         Raises:
-            DeviceError: The predictor has learned from no device of this kind.
+            DeviceError: The predictor has not learned from any device of this kind.
         """
         kind = family(device["kind"])
         case = KNOWN if device.get("device_id") in self.devices else NEW
@@ -271,9 +271,9 @@ def predicted_without(table: LatencyTable, curve: TrialCurve, *, seed: int, chip
 
     Args:
         table: All rows.
-        curve: How the best falls with trials.
-        seed: Of the trees and the folds.
-        chips: Nor from its chip.
+        curve: How the best latency falls with the number of trials.
+        seed: Seed of the trees and the folds.
+        chips: Whether the trees must not have learned from its chip, either.
     """
     folds = FOLDS if not chips else CHIP_FOLDS
     names = sorted(set(table.networks))

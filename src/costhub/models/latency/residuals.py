@@ -1,8 +1,8 @@
-"""Provides Residuals: how far predictions were off on what they had not learned from, and intervals from that.
+"""Provides Residuals: how far predictions were off on unseen data, and intervals from that.
 
 This is cross-conformal prediction (Vovk, 2015) with signed residuals: what was predicted without a workload, or without
 a whole chip, is compared with what was measured. An interval lies between two quantiles of these residuals, each
-divided by what is usual for its operator.
+divided by the usual size for its operator.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from costhub.errors import ModelError
 from costhub.models.latency.pools import Vector
 
 KNOWN, NEW, MEASURED = "known", "new", "measured"
-"""A device learned from, another one; and no prediction at all, but what another search would have found."""
+"""A device learned from; another one; and no prediction at all, but what another search would have found."""
 LEVELS = np.linspace(0.0, 1.0, 201)
-"""Of the quantiles that are kept."""
+"""Levels of the quantiles that are kept."""
 DRAWS = 4000
 _SHRINKAGE = 20
-"""An operator with so many residuals has a scale halfway between its own and that of all."""
+"""An operator with this many residuals has a scale halfway between its own and that of all operators."""
 _MOST = 50.0
-"""Of a logarithm in a file; e^50 is beyond the age of the universe in microseconds."""
+"""For a logarithm in a file; e^50 exceeds the age of the universe in microseconds."""
 _MOST_SHARED = 0.95
 
 
 @dataclass(frozen=True)
 class Uncertain:
-    """A figure and which residuals it may be off by."""
+    """A figure, and the kind of residuals it may be off by."""
 
     log_us: float
     case: str
@@ -43,7 +43,7 @@ class Uncertain:
 
     @property
     def us(self) -> float:
-        """In microseconds."""
+        """The figure in microseconds."""
         return math.exp(self.log_us)
 
 
@@ -60,11 +60,11 @@ class Residuals:
 
     @classmethod
     def empty(cls) -> Residuals:
-        """Without any; for predictions that need no interval."""
+        """No residuals, for predictions that need no interval."""
         return cls({}, {}, {})
 
     def interval(self, figure: Uncertain, share: float) -> tuple[float, float]:
-        """(low, high) in microseconds between which a share of such figures lies; it holds the figure itself.
+        """(low, high) in microseconds between which a share of such figures lies; it contains the figure itself.
 
         Raises:
             ModelError: There are no residuals of that case and family.
@@ -73,7 +73,7 @@ class Residuals:
         return figure.us * math.exp(min(low, 0.0)), figure.us * math.exp(max(high, 0.0))
 
     def draws(self, figures: Sequence[Uncertain], *, seed: int = 0) -> Vector:
-        """(k, `DRAWS`) latencies that the figures may turn out to be, in microseconds.
+        """(k, `DRAWS`) latencies that the figures may stand for, in microseconds.
 
         Residuals of predicted kernels vary together as those of the kernels of a network did.
         """
@@ -106,7 +106,7 @@ class Residuals:
 
     @classmethod
     def from_json(cls, content: Any) -> Residuals:
-        """Reads and checks what `to_json` gave.
+        """Reads and checks what `to_json` returned.
 
         Raises:
             ValueError: It is something else; the message is a phrase.
@@ -135,11 +135,11 @@ class Errors:
     """(n,) log of the measured over the predicted latency."""
     operator: Sequence[str]
     group: Sequence[str]
-    """Of which network each is, on which device."""
+    """The network and device that each belongs to."""
 
 
 def scales_of(errors: Errors, family: str) -> dict[str, float]:
-    """The usual size of a residual: the median, of each operator and, under an empty name, of all."""
+    """The usual size of a residual: the median for each operator and, under an empty name, for all."""
     size, operators = np.abs(errors.residual), np.array(errors.operator)
     whole = max(float(np.median(size)), 1e-3)
     found = {f"{family}/": whole}

@@ -1,1 +1,1 @@
-"""Networks: what all share, and the architectures."""
+"""Networks: what all of them share, and the architectures."""

@@ -1,6 +1,6 @@
 """Provides the batches of training.
 
-Drawn from memory or from blocks so that each holds many pairs of programs of one group.
+They are drawn from memory or from blocks so that each holds many pairs of programs of one group.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from costhub.models.networks.scaler import Scaler
 
 @dataclass(frozen=True)
 class Batch:
-    """Programs as a network takes them."""
+    """Programs in the form that a network takes."""
 
     inputs: tuple[Tensor, ...]
-    """Of each part of the feature spec the (r, w) scaled rows and the (n,) rows per program, in turn."""
+    """For each part of the feature spec, in turn, the (r, w) scaled rows and the (n,) rows per program."""
     throughput: Tensor
     """(n,) throughput, normalised within the group."""
     group: Tensor
@@ -49,16 +49,16 @@ class BatchSource(Protocol):
         Args:
             size: Programs per batch; the last may have fewer.
             chunk: Programs of one group that stay together.
-            rng: The only source of chance.
-            device: Where the batches are made.
+            rng: The only source of randomness.
+            device: The device on which the batches are created.
         """
 
 
 class Examples:
-    """All programs that a network learns from, as they are: they are scaled when a batch is drawn.
+    """All programs that a network learns from, unscaled: they are scaled when a batch is drawn.
 
-    Scaled rows are three times as wide; these are those of the programs, not copied, and may be mapped from a
-    file.
+    Scaled rows are three times as wide; the rows here are those of the programs, not copied, and may be mapped
+    from a file.
 
     Args:
         programs: The programs.
@@ -81,13 +81,13 @@ class Examples:
         return len(self.group)
 
     def steps(self, size: int) -> int:
-        """See `Source`."""
+        """See `BatchSource`."""
         return math.ceil(self.n / size)
 
     def batches(
         self, *, size: int, chunk: int, rng: np.random.Generator, device: torch.device | str = "cpu"
     ) -> Iterator[Batch]:
-        """See `Source`, and `epoch` for the order."""
+        """See `BatchSource`, and `epoch` for the order."""
         for positions in epoch(self.group, size=size, chunk=chunk, rng=rng):
             yield self.take(positions, device=device)
 
@@ -103,7 +103,7 @@ class Examples:
 
 
 def parts_of(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> list[tuple[FloatArray, IntArray]]:
-    """The rows and counts of each part of a feature spec; those of a simple one are as they were.
+    """The rows and counts of each part of a feature spec; those of a simple spec are unchanged.
 
     Args:
         rows: (r, d) rows.
@@ -124,7 +124,7 @@ def epoch(group: IntArray, *, size: int, chunk: int, rng: np.random.Generator) -
         group: (n,) group of each program.
         size: Programs per batch; the last batch may have fewer.
         chunk: Programs of one group that stay together.
-        rng: The only source of chance.
+        rng: The only source of randomness.
 
     Yields:
         Positions of programs; every program is in exactly one batch.
@@ -149,7 +149,7 @@ def chunks(group: IntArray, *, size: int, rng: np.random.Generator) -> list[IntA
 
 
 BUFFER_PROGRAMS = 65_536
-"""Some 360 MB of rows of `per_store@1`."""
+"""About 360 MB of rows of `per_store@1`."""
 
 
 class Stream:
@@ -157,13 +157,13 @@ class Stream:
 
     A shuffle buffer mixes them: the programs of a block are shuffled within their group and cut into chunks,
     as `epoch` does; chunks of several blocks wait in the buffer, and each batch is made of chunks
-    drawn from it. So a batch holds pairs, and programs of many groups.
+    drawn from it. A batch thus holds pairs, and programs of many groups.
 
     Args:
         blocks: Blocks of whole groups; each process of a distributed training has its own.
         scalers: The scaler of each part of the feature spec.
         programs: How many programs the blocks have.
-        buffer_programs: Programs that wait.
+        buffer_programs: How many programs wait in the buffer.
     """
 
     def __init__(
@@ -177,16 +177,16 @@ class Stream:
         self._blocks = blocks
         self._scalers = tuple(scalers)
         self._buffer_programs = buffer_programs
-        self._programs = all_min(programs)  # Processes take the same number of steps, or one waits forever.
+        self._programs = all_min(programs)  # Processes must take the same number of steps, or one waits forever.
 
     def steps(self, size: int) -> int:
-        """See `Source`."""
+        """See `BatchSource`."""
         return math.ceil(self._programs / size)
 
     def batches(
         self, *, size: int, chunk: int, rng: np.random.Generator, device: torch.device | str = "cpu"
     ) -> Iterator[Batch]:
-        """See `Source`; where another process has fewer programs, as many batches as that one has."""
+        """See `BatchSource`; if another process has fewer programs, as many batches as that one has."""
         mixed = _mixed(self._chunks(chunk, rng), max(1, self._buffer_programs // chunk), rng)
         for _, taken in zip(range(self.steps(size)), _batched(mixed, size), strict=False):
             yield self._scaled(taken, device)
@@ -215,7 +215,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A few programs, copied out of their block, which can then go."""
+    """A few programs, copied out of their block, so that the block can be freed."""
 
     rows: FloatArray
     counts: IntArray
@@ -232,7 +232,7 @@ class _Chunk:
         )
 
     def split(self, programs: int) -> tuple[_Chunk, _Chunk]:
-        """The first programs, and the rest."""
+        """The first programs, and the others."""
         row = int(self.counts[:programs].sum())
         first, rest = (
             _Chunk(self.rows[rows], self.counts[own], self.throughput[own], self.group[own])
@@ -245,7 +245,7 @@ class _Chunk:
 
 
 def _mixed(drawn: Iterable[_Chunk], held: int, rng: np.random.Generator) -> Iterator[_Chunk]:
-    """The chunks in another order: one of those held is drawn whenever another comes."""
+    """The chunks in another order: one of those held is drawn whenever another arrives."""
     buffer: list[_Chunk] = []
     for chunk in drawn:
         if len(buffer) < held:
@@ -274,7 +274,7 @@ def _batched(drawn: Iterable[_Chunk], size: int) -> Iterator[_Chunk]:
 
 
 def sample_programs(blocks: Sequence[Programs], *, most: int, seed: int) -> Programs:
-    """Draws programs of all blocks with equal chances, and reads each block once for it.
+    """Draws programs from all blocks with equal probability, reading each block once.
 
     Args:
         blocks: The blocks.
@@ -305,5 +305,5 @@ def sample_programs(blocks: Sequence[Programs], *, most: int, seed: int) -> Prog
 
 
 def block_sizes(blocks: Sequence[Programs]) -> tuple[int, ...]:
-    """Programs of each block; those of a data folder need not be read for it."""
+    """Programs of each block; those of a data folder need not be read for this."""
     return blocks.sizes if isinstance(blocks, ProgramBlocks) else tuple(block.n for block in blocks)

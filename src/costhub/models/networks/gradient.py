@@ -22,35 +22,35 @@ _VALID_PIECE = 1024  # Programs of one group compared with each other in validat
 
 
 class StepRule:
-    """What a transfer method may do around the steps of a training; this one does nothing.
+    """What a transfer method may do around the steps of a training run; this one does nothing.
 
     A subclass overrides what it needs. `train_network` calls `begin` once, `begin_epoch` before every pass, and
     `loss`, `before_step` and `after_step` in every step. A rule serves one network at a time.
     """
 
     def begin(self, network: nn.Module) -> None:
-        """The training of a network begins, on the device on which it will be trained."""
+        """Called when the training of a network begins, on the device on which it will be trained."""
 
     def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
-        """A pass begins.
+        """Called when a pass begins.
 
         Args:
-            network: With its present weights.
+            network: The network with its current weights.
             gradient: Puts the gradient of the loss over all programs into the weights' `grad`.
         """
 
     def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
-        """The loss to take the gradient of, a scalar; `own` is that of the objective."""
+        """The loss to take the gradient of, a scalar; `own` is the loss of the objective."""
         return own
 
     def before_step(self, network: nn.Module) -> None:
-        """The gradients are there, the weights as before."""
+        """Called when the gradients have been computed, but the weights have not changed."""
 
     def after_step(self, network: nn.Module, rate: float) -> None:
-        """The weights have changed by a step of this learning rate."""
+        """Called when the weights have changed by a step with this learning rate."""
 
     def end(self, network: nn.Module) -> None:
-        """The training has ended; the last chance to change the weights."""
+        """Called when the training has ended; the last chance to change the weights."""
 
 
 def train_network(
@@ -64,7 +64,7 @@ def train_network(
     checkpoint: Checkpoint | None = None,
     rule: StepRule | None = None,
 ) -> None:
-    """Changes the weights of `network` in place, on a GPU where torch sees one.
+    """Changes the weights of `network` in place, on a GPU if torch sees one.
 
     Processes that are joined (see `processes`) train together, each on its own programs.
 
@@ -72,13 +72,13 @@ def train_network(
         network: The network, on the CPU before and after; it is called with `Batch.inputs`.
         train: All programs to learn from.
         valid: Programs of other workloads; the weights of the epoch in which their loss was lowest are kept,
-            and training ends when it has not fallen for long. None runs all epochs.
-        options: How long, how fast and for what it learns.
+            and training ends when it has not fallen for a while. None runs all epochs.
+        options: How long, how fast and with which objective it learns.
         seed: Orders the programs; nothing else is random.
         on_epoch: Called after each epoch with the number of epochs done and the validation loss, NaN without
             `valid`.
-        checkpoint: Where the progress is kept after each epoch, and taken up from if there is any.
-        rule: What else happens around the steps; a checkpoint knows nothing of it.
+        checkpoint: Where the progress is kept after each epoch, and from which training resumes if there is any.
+        rule: What else happens around the steps; a checkpoint does not include it.
     """
     rule = rule or StepRule()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -126,7 +126,7 @@ def _run_epoch(
     device: torch.device,
     rule: StepRule,
 ) -> None:
-    """One epoch of gradient steps; `network` is that of the state, or shares its weights."""
+    """One epoch of gradient steps; `network` is the one in the state, or shares its weights."""
     each = train.steps(options.batch)
     drawn = train.batches(size=options.batch, chunk=options.chunk, rng=state.rng, device=device)
     for step, batch in enumerate(drawn, state.epochs * each):
@@ -159,7 +159,7 @@ def _rate_share(step: int, steps: int) -> float:
 def _valid_loss(
     network: nn.Module, valid: Examples, pieces: list[IntArray], options: NetworkOptions, device: torch.device
 ) -> float:
-    """Mean over pieces: a workload with many programs tells no more about others than one with few."""
+    """Mean over pieces: a workload with many programs says no more about others than one with few."""
     with torch.inference_mode():
         losses = [batch_loss(network, valid.take(piece, device=device), options) for piece in pieces]
         return float(torch.stack(losses).mean())

@@ -21,7 +21,7 @@ def pairwise_logistic(scores: Tensor, throughput: Tensor, group: Tensor, *, weig
         scores: (b,) scores f.
         throughput: (b,) throughput c, normalised within the group to [0, 1].
         group: (b,) group of each program, a workload on a device; only equal ones are compared.
-        weighting: "equal"; "gap", by c_i - c_j, the throughput lost when the wrong one of the two is taken;
+        weighting: "equal"; "gap", by c_i - c_j, the throughput lost if the wrong one of the two is chosen;
             or "dcg", by the change of discounted cumulative gain when the two swap ranks (LambdaRank, Burges
             et al. 2006).
 
@@ -48,7 +48,7 @@ def pairwise_logistic(scores: Tensor, throughput: Tensor, group: Tensor, *, weig
 def listnet_loss(scores: Tensor, throughput: Tensor, group: Tensor, *, temperature: float = 0.1) -> Tensor:
     """Mean over groups of the cross entropy between softmax(scores) and softmax(throughput / temperature).
 
-    ListNet's top-one loss (Cao et al. 2007): the scores are read as chances of being the best program.
+    ListNet's top-one loss (Cao et al. 2007): the scores stand for probabilities of being the best program.
 
     Args:
         scores: (b,) scores.
@@ -73,13 +73,13 @@ def squared_error(scores: Tensor, throughput: Tensor) -> Tensor:
 def pairs(group: Tensor) -> tuple[Tensor, Tensor]:
     """Every pair of programs of one group, once.
 
-    A list of pairs is some sixteen times shorter than the matrix of all programs of a batch of eight groups.
+    A list of pairs is about sixteen times shorter than the matrix of all programs of a batch of eight groups.
 
     Args:
         group: (b,) group of each program, in any order.
 
     Returns:
-        (p,) positions of the one and of the other program.
+        (p,) positions of the first and of the second program.
 
     Example:
         >>> [side.tolist() for side in pairs(torch.tensor([3, 5, 3, 3]))]
@@ -88,7 +88,7 @@ def pairs(group: Tensor) -> tuple[Tensor, Tensor]:
     order = torch.argsort(group, stable=True)
     ordered, place = group[order], torch.arange(len(group), device=group.device)
     start = torch.searchsorted(ordered, ordered)
-    # The program at `place` is paired with those of its group that stand before it, from `start` on.
+    # The program at `place` is paired with those of its group that precede it, from `start` on.
     before = place - start
     within = torch.arange(int(before.sum()), device=group.device) - torch.repeat_interleave(
         torch.cumsum(before, 0) - before, before
@@ -121,8 +121,8 @@ _WEIGHTING: dict[str, Weighting] = {"rank": "equal", "lambdarank": "dcg", "gap":
 
 OBJECTIVES = ("regression", *_WEIGHTING)
 """`regression`: squared error on normalised throughput. The others compare pairs of programs of one group, a
-workload on a device, by the logistic loss: `rank` all pairs alike (AutoTVM, eq. 2), `lambdarank` by the
-change of discounted cumulative gain, `gap` by the difference in throughput, beside ListNet's loss."""
+workload on a device, by the logistic loss: `rank` weights all pairs equally (AutoTVM, eq. 2), `lambdarank` by the
+change of discounted cumulative gain, `gap` by the difference in throughput, in addition to ListNet's loss."""
 
 
 def objective_loss(name: str, scores: Tensor, throughput: Tensor, group: Tensor, *, listwise: float) -> Tensor:
@@ -133,10 +133,10 @@ def objective_loss(name: str, scores: Tensor, throughput: Tensor, group: Tensor,
         scores: (b,) scores of the network.
         throughput: (b,) throughput, normalised within the group to [0, 1]; 0 for a failed program.
         group: (b,) group of each program; only equal ones are compared.
-        listwise: Weight of the ListNet loss beside the pairwise one of `gap`.
+        listwise: Weight of the ListNet loss in addition to the pairwise loss of `gap`.
 
     Returns:
-        The loss, a scalar; under the pairwise objectives 0 if nothing can be compared.
+        The loss, a scalar; for the pairwise objectives, 0 if nothing can be compared.
 
     Example:
         >>> import torch

@@ -17,11 +17,11 @@ from costhub.models.networks.weights import draw_weights
 class SegmentSumNetwork(nn.Module):
     """The network of TenSet's and Moses' multilayer perceptrons.
 
-    Every row is encoded by two layers, the sum over the rows of a program is decoded to its score. The rows
-    of each part of a composite feature spec have an encoder of their own; their sums are laid side by side.
+    Every row is encoded by two layers, and the sum over the rows of a program is decoded to its score. The rows
+    of each part of a composite feature spec have an encoder of their own; their sums are concatenated.
 
     Args:
-        columns: Width of a feature row, of each part where there are several.
+        columns: Width of a feature row, for each part if there are several.
         hidden: Width of the hidden layers.
         form: One of `network_options.FORMS`.
         generator: Draws the initial weights; None leaves them unset, for weights that are read from a file.
@@ -39,7 +39,7 @@ class SegmentSumNetwork(nn.Module):
         self._form = form
         widths = [columns] if isinstance(columns, int) else list(columns)
         self._encoders = []
-        # Layers made on "meta" draw nothing from the global random state.
+        # Layers created on "meta" draw nothing from the global random state.
         with torch.device("meta"):
             for part, width in enumerate(widths):
                 # The first part has the names that the only part of a simple spec has always had.
@@ -59,8 +59,8 @@ class SegmentSumNetwork(nn.Module):
         """Scores programs.
 
         Args:
-            inputs: (r, d) scaled feature rows, programs in order, and (n,) number of rows of each program; of
-                each part in turn where there are several. A program without rows gets the score of an empty
+            inputs: (r, d) scaled feature rows, programs in order, and (n,) number of rows of each program, for
+                each part in turn if there are several. A program without rows gets the score of an empty
                 sum.
 
         Returns:
@@ -91,7 +91,7 @@ class Mlp(NeuralModel[MlpOptions]):
     """Rows are scaled, encoded one by one, summed per program and decoded to a score.
 
     Args:
-        feature_spec: Name and version of the feature layout it reads; of a composite one, every part gets an
+        feature_spec: Name and version of the feature layout it reads; every part of a composite one gets an
             encoder of its own.
         options: How it is built and trained.
 
@@ -116,7 +116,7 @@ class Mlp(NeuralModel[MlpOptions]):
         """A segment-sum network.
 
         Raises:
-            ModelError: TenSet's form is asked for several parts, whose sums cannot be added to a layer's.
+            ModelError: TenSet's form is requested for several parts, whose sums cannot be added to a layer's output.
         """
         if len(inputs) > 1 and self.options.form == "tenset":
             raise ModelError(f"An mlp of the form tenset reads one feature spec, got {self.feature_spec}; use another.")

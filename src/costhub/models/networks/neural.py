@@ -31,7 +31,7 @@ from costhub.progress import bar
 
 WEIGHTS = "model.safetensors"
 SAMPLE_PROGRAMS = 50_000
-"""That scalers are fitted on: some 270 MB of rows of `per_store@1`, and quantiles within a half percent."""
+"""Programs that scalers are fitted on: about 270 MB of rows of `per_store@1`, with quantiles within half a percent."""
 
 Options = TypeVar("Options", bound=NetworkOptions)
 
@@ -39,7 +39,7 @@ Options = TypeVar("Options", bound=NetworkOptions)
 class NeuralModel(CostModel, Generic[Options]):
     """A cost model whose members are networks with averaged scores; an architecture is a subclass.
 
-    The subclass says what a network looks like; scaling, training, saving and loading are done here:
+    The subclass defines what a network looks like; scaling, training, saving and loading are done here:
 
         @dataclass(frozen=True)
         class TreeGruOptions(NetworkOptions):
@@ -62,9 +62,9 @@ class NeuralModel(CostModel, Generic[Options]):
                 return (PARENT,)  # the network gets this column as it is, after the others
 
     The network is called with (r, w) rows and (n,) counts and returns (n,) scores, on the CPU or a GPU, in
-    single precision or (in `predict`) double. It holds weights only, no buffers; a dropout would draw from
-    the global random state, and equal seeds would no longer give equal models. Rows may be of strangers:
-    raw columns hold any finite number.
+    single precision or (in `predict`) double. It holds only weights, no buffers; dropout would draw from
+    the global random state, and equal seeds would no longer give equal models. Rows may come from strangers:
+    raw columns may hold any finite number.
 
     Args:
         feature_spec: Name and version of the feature layout it reads.
@@ -75,7 +75,7 @@ class NeuralModel(CostModel, Generic[Options]):
     """The dataclass of its options."""
     reads_parts: ClassVar[bool] = False
     """Whether it reads composite feature specs: its network is then called with the rows and counts of each
-    part in turn, and `raw` is of all parts."""
+    part in turn, and `raw` refers to all parts."""
     block_rows: ClassVar[int] = 8192
     """Rows scored at once: 16 MB of activations at 256 hidden units in double precision."""
     update_rows: ClassVar[int] = 40_000
@@ -85,8 +85,8 @@ class NeuralModel(CostModel, Generic[Options]):
         self.feature_spec = feature_spec
         self.options: Options = options or self.options_type()  # type: ignore[assignment]
         self.scalers: tuple[Scaler, ...] = ()
-        """One for each part of the feature spec; fitted by `fit` or read from a file, and changed by nothing
-        else."""
+        """One for each part of the feature spec; fitted by `fit` or read from a file, and never changed
+        otherwise."""
         self.networks: list[nn.Module] = []
         """The members."""
         if "+" in feature_spec and not self.reads_parts:
@@ -101,10 +101,10 @@ class NeuralModel(CostModel, Generic[Options]):
 
     @abstractmethod
     def build(self, inputs: Sequence[int], generator: torch.Generator | None) -> nn.Module:
-        """A network with the present options.
+        """A network with the current options.
 
         Args:
-            inputs: Encoded columns, those of `raw` not counted; of each part of the feature spec.
+            inputs: Number of encoded columns, not counting those of `raw`, for each part of the feature spec.
             generator: Draws the initial weights; None leaves them on the device "meta", to be loaded.
         """
 
@@ -112,8 +112,8 @@ class NeuralModel(CostModel, Generic[Options]):
         """Learns from scratch; `valid`, of other workloads, decides when to stop.
 
         Raises:
-            DataError: No workload has two programs of different latency.
-            ModelError: The checkpoint is of another training, or the rows lack columns of the feature spec.
+            DataError: No workload has two programs with different latencies.
+            ModelError: The checkpoint belongs to another training run, or the rows lack columns of the feature spec.
         """
         check_training(train)
         self._fit_scalers(train.rows, train.counts)
@@ -124,10 +124,10 @@ class NeuralModel(CostModel, Generic[Options]):
     ) -> None:
         """Learns from scratch with a few blocks in memory at a time, see `CostModel.fit_blocks`.
 
-        Blocks are read once for the scalers, and once in each epoch. Where `processes.joined_processes` has
-        found others, each process has blocks of its own, and all end with the same weights: torch's
-        DistributedDataParallel averages the gradients of a step over them, so a step learns from as many
-        times `batch` programs. `valid` is then the same in all processes.
+        Blocks are read once for the scalers, and once in each epoch. If `processes.joined_processes` has found
+        others, each process has blocks of its own, and all end with the same weights: torch's
+        DistributedDataParallel averages the gradients of a step over them, so a step learns from `batch`
+        programs times the number of processes. `valid` is then the same in all processes.
         """
         sample = sample_programs(blocks, most=SAMPLE_PROGRAMS // process_count(), seed=seed)
         check_training(sample)
@@ -149,13 +149,13 @@ class NeuralModel(CostModel, Generic[Options]):
 
         Args:
             train: What to learn from.
-            sample: All programs of `train` or some, by which a checkpoint recognises the training.
+            sample: All or some programs of `train`, by which a checkpoint recognises the training run.
             valid: Programs of other workloads that decide when to stop.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
 
         Raises:
-            ModelError: The checkpoint is of another training.
+            ModelError: The checkpoint belongs to another training run.
         """
         valid = valid if valid is not None and is_informative(valid) else None
         stop = Examples(valid, self.scalers) if valid is not None else None
@@ -200,12 +200,12 @@ class NeuralModel(CostModel, Generic[Options]):
         seed: int,
         rule: StepRule | None = None,
     ) -> None:
-        """Takes gradient steps from the present weights; the scalers stay.
+        """Takes gradient steps from the current weights; the scalers stay the same.
 
         Args:
             programs: What to learn from; nothing happens unless two of one workload differ in latency.
             epochs: Passes over the programs.
-            learning_rate: The highest one of the schedule.
+            learning_rate: The highest rate of the schedule.
             seed: Orders the programs.
             rule: What else happens around the steps; plain ones by default.
         """
@@ -218,7 +218,7 @@ class NeuralModel(CostModel, Generic[Options]):
             train_network(network, examples, None, options=options, seed=seed + number, rule=rule)
 
     def update(self, programs: Programs, *, seed: int) -> None:
-        """Fine-tunes briefly: the more programs, the fewer passes, so that it takes under a second."""
+        """Fine-tunes briefly: the more programs, the fewer passes, so that it takes less than a second."""
         rows = max(1, len(programs.rows) * len(self.networks))
         epochs = int(np.clip(self.update_rows // rows, 1, 20))
         self.fine_tune(programs, epochs=epochs, learning_rate=3e-4, seed=seed)
@@ -228,7 +228,7 @@ class NeuralModel(CostModel, Generic[Options]):
         inputs = self._inputs()
         return {
             "columns": self._columns() if self.scalers else 0,
-            # A number, as it has always been, where the feature spec has one part.
+            # A number, as it has always been, if the feature spec has one part.
             "inputs": inputs if len(inputs) > 1 else sum(inputs),
             **asdict(self.options),
         }
@@ -275,7 +275,7 @@ class NeuralModel(CostModel, Generic[Options]):
         training: str,
         on_epoch: Callable[[int, float], object],
     ) -> nn.Module:
-        """A member, trained from weights that its seed draws."""
+        """A member, trained from weights drawn by its seed."""
         network = self.build(self._inputs(), torch.Generator().manual_seed(seed))
         train_network(
             network,
@@ -302,7 +302,7 @@ class NeuralModel(CostModel, Generic[Options]):
         return [scaler.width for scaler in self.scalers]
 
     def _columns(self) -> int:
-        """Columns of a row; a composite spec has one beside those of its widest part."""
+        """Columns of a row; a composite spec has one more than its widest part."""
         if not self.scalers:
             raise not_fitted_error()
         widest = max(scaler.columns for scaler in self.scalers)
@@ -329,7 +329,7 @@ class NeuralModel(CostModel, Generic[Options]):
 
 
 def _tensors(scalers: Sequence[Scaler], networks: Sequence[nn.Module]) -> dict[str, Tensor]:
-    """Everything that is saved, under the name it is saved by."""
+    """Everything that is saved, under the name it is saved with."""
     tensors: dict[str, Tensor] = {}
     for prefix, scaler in zip(_scaler_names(len(scalers)), scalers, strict=True):
         tensors.update({f"{prefix}.{name}": tensor for name, tensor in scaler.tensors().items()})

@@ -1,4 +1,4 @@
-"""Provides what the processes of one training exchange, through torch's own distributed package.
+"""Provides what the processes of one training run exchange, through torch's own distributed package.
 
 Every function does the obvious thing in a process that trains alone.
 """
@@ -17,7 +17,7 @@ import torch.distributed.nn.functional
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-_PATIENCE = datetime.timedelta(hours=12)  # For the slowest process, which may have features to compute first.
+_PATIENCE = datetime.timedelta(hours=12)  # For the slowest process, which may have to compute features first.
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def joined_processes() -> Iterator[tuple[int, int]]:
     """Joins the other processes that `torchrun` has started, if it started this one.
 
     Yields:
-        The number of this process and how many there are; (0, 1) for one that is alone.
+        The number of this process, and how many there are; (0, 1) for one that is alone.
 
     Example:
         >>> with joined_processes() as (number, of):
@@ -37,7 +37,7 @@ def joined_processes() -> Iterator[tuple[int, int]]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-    # gloo also for GPUs: it works between any machines, and gradients of a megabyte need no faster one.
+    # gloo also for GPUs: it works between any machines, and gradients of a megabyte need nothing faster.
     distributed.init_process_group("gloo", timeout=_PATIENCE)
     try:
         yield distributed.get_rank(), distributed.get_world_size()
@@ -51,7 +51,7 @@ def process_count() -> int:
 
 
 def data_parallel(network: nn.Module) -> nn.Module:
-    """The network, or where processes are joined a wrapper: it averages the gradients of all of them.
+    """The network, or, if processes are joined, a wrapper that averages the gradients of all of them.
 
     All begin with the weights of process 0.
     """
@@ -65,12 +65,12 @@ def barrier() -> None:
 
 
 def all_min(number: int) -> int:
-    """The least of the numbers of all processes."""
+    """The smallest of the numbers of all processes."""
     return number if not _is_joined() else int(_reduced(number, distributed.ReduceOp.MIN))
 
 
 def all_mean(number: float) -> float:
-    """The mean of the numbers of all processes, the same in each to the last bit."""
+    """The mean of the numbers of all processes, identical in each to the last bit."""
     if not _is_joined():
         return number
     return _reduced(number, distributed.ReduceOp.SUM) / distributed.get_world_size()

@@ -14,7 +14,7 @@ from torch import Tensor
 from costhub.dataset.programs import FloatArray, IntArray
 
 CLIP = 8.0
-"""Largest size of a standardised feature: what hardly varied in training must not explode elsewhere."""
+"""Largest magnitude of a standardised feature: what hardly varied in training must not explode elsewhere."""
 _ARRAYS = ("mean", "inverse_std", "bin_column", "bin_low", "bin_inverse_width")
 
 
@@ -24,7 +24,7 @@ class Scaler:
 
     In a bin from `a` to `b` a value x becomes (x - a) / (b - a), clipped to [0, 1]: the piecewise-linear
     encoding of Gorishniy et al., *On Embeddings for Numerical Features in Tabular Deep Learning*, 2022. It
-    lets a network bend sharply within a column, at the size of a cache say, as trees do.
+    lets a network bend sharply within a column, say at the size of a cache, as trees do.
 
     All numbers are fixed at `fit`, so the score of a program never depends on its neighbours in a batch.
 
@@ -54,8 +54,8 @@ class Scaler:
 
         Args:
             rows: (r, d) rows; r = 0 masks every column.
-            bins: Most bins per column. Equal quantiles fall together; a column of two values needs no bins.
-            raw: Columns that pass through as they are.
+            bins: Most bins per column. Equal quantiles are merged; a column with two values needs no bins.
+            raw: Columns that pass through unchanged.
         """
         mean, std = np.zeros((2, rows.shape[1]))
         if len(rows):
@@ -68,13 +68,13 @@ class Scaler:
 
     @classmethod
     def blank(cls, columns: int, bins: int, *, raw: Sequence[int] = ()) -> Scaler:
-        """A scaler of a given form without numbers, for the shapes of its arrays."""
+        """A scaler of a given form without values, for the shapes of its arrays."""
         by_column, by_bin = np.zeros(columns, np.float32), np.zeros(bins, np.float32)
         return cls(by_column, by_column, by_bin.astype(np.int64), by_bin, by_bin, tuple(raw))
 
     @classmethod
     def of_tensors(cls, tensors: Mapping[str, Tensor], *, raw: Sequence[int] = ()) -> Scaler:
-        """The scaler that `tensors` gave these."""
+        """The scaler whose `tensors` returned these."""
         mean, inverse_std, column, low, inverse_width = (tensors[name].numpy() for name in _ARRAYS)
         return cls(mean, inverse_std, column, low, inverse_width, tuple(raw))
 
@@ -89,11 +89,11 @@ class Scaler:
 
     @property
     def width(self) -> int:
-        """Number of encoded columns d + m, to which `raw` adds its own."""
+        """Number of encoded columns d + m, not counting those that `raw` adds."""
         return len(self.mean) + len(self.bin_low)
 
     def __call__(self, rows: npt.NDArray[np.floating]) -> FloatArray:
-        """The same as `encode`, of an array."""
+        """The same as `encode`, for an array."""
         encoded: FloatArray = self.encode(torch.from_numpy(np.require(rows, np.float32, "W"))).numpy()
         return encoded
 
@@ -108,7 +108,7 @@ class Scaler:
             raw columns.
         """
         mean, inverse_std, column, low, inverse_width = (tensor.to(rows.device) for tensor in self.tensors().values())
-        # Beyond the range of float32 a value is infinite for a moment, and then clipped like any other.
+        # Beyond the range of float32, a value is infinite for a moment and then clipped like any other.
         standard = rows.sub(mean).mul_(inverse_std).clamp_(-CLIP, CLIP)
         bins = rows.index_select(1, column).sub_(low).mul_(inverse_width).clamp_(0.0, 1.0)
         return torch.cat([standard, bins, *(rows[:, [column]] for column in self.raw)], dim=1)
@@ -119,9 +119,9 @@ def _bins(rows: FloatArray, columns: IntArray, bins: int) -> tuple[IntArray, Flo
     rows_of_bins: list[tuple[int, float, float]] = []
     for column in columns if bins else ():
         values = rows[:, column].astype(np.float64)
-        # Quantiles that are values of the column: one of two values then has no edge between them.
+        # Quantiles that are values of the column: a column with two values then has no edge between them.
         edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, bins + 1), method="lower"))
-        # Edges as good as equal would make a bin that amplifies rounding.
+        # Nearly equal edges would make a bin that amplifies rounding.
         edges = edges[np.concatenate([[True], np.diff(edges) > 1e-4])]
         if len(edges) > 2:
             rows_of_bins += [

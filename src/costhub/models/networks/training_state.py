@@ -27,8 +27,8 @@ _NETWORK, _KEPT, _OPTIMIZER = "network.", "kept.", "optimizer."
 class TrainingState:
     """A network in training, between two epochs.
 
-    `restore` puts what `tensors` and `numbers` give into an equal new state; training then continues to the
-    very weights that it would have reached without a break.
+    `restore` puts what `tensors` and `numbers` return into an equal new state; training then ends with exactly
+    the weights that it would have reached without a break.
     """
 
     network: nn.Module
@@ -45,7 +45,7 @@ class TrainingState:
     """The weights with that loss; None if there is none yet."""
 
     def end_epoch(self, valid_loss: float) -> None:
-        """Counts an epoch, and keeps the weights if no earlier ones had so low a validation loss."""
+        """Counts an epoch, and keeps the weights if no earlier ones had such a low validation loss."""
         self.epochs += 1
         if valid_loss < self.best:
             self.best, self.best_epochs = valid_loss, self.epochs
@@ -60,7 +60,7 @@ class TrainingState:
         return tensors
 
     def numbers(self) -> dict[str, Any]:
-        """The rest, as JSON values."""
+        """Everything else, as JSON values."""
         return {
             "epochs": self.epochs,
             "best": self.best,
@@ -69,7 +69,7 @@ class TrainingState:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Restores what `tensors` and `numbers` gave."""
+        """Restores what `tensors` and `numbers` returned."""
         self.network.load_state_dict(with_prefix(_NETWORK, tensors))
         self.kept = with_prefix(_KEPT, tensors) or None
         moments: dict[int, dict[str, Tensor]] = {}
@@ -84,14 +84,14 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One file with the state of one training."""
+    """One file with the state of one training run."""
 
     path: Path
     training: str
-    """Which training it is, see `training_id`; the state of another one is refused."""
+    """Which training run it is, see `training_id`; the state of another one is refused."""
 
     def save(self, state: TrainingState) -> None:
-        """Writes the state; the file is the old one or the new one at any moment."""
+        """Writes the state; at any moment, the file is either the old or the new one."""
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors().items()}
         metadata = {"training": self.training, "numbers": json.dumps(state.numbers())}
         write_progress(self.path, lambda path: save_file(tensors, path, metadata=metadata))
@@ -100,7 +100,7 @@ class Checkpoint:
         """Restores what was saved; does nothing if there is no file yet.
 
         Raises:
-            ModelError: The file is damaged, or holds the state of another training.
+            ModelError: The file is damaged, or holds the state of another training run.
         """
         if not self.path.is_file():
             return

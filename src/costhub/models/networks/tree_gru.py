@@ -17,13 +17,13 @@ from costhub.models.networks.weights import draw_weights
 
 @dataclass(frozen=True)
 class Siblings:
-    """The children that hold one place, first, second, ..., below the parents of one level."""
+    """The children in one place (first, second, ...) below the parents of one level."""
 
     first: int
     last: int
     """Their rows are [first, last) of the level below."""
     parents: Tensor
-    """(last - first,) row of the parent of each within its own level."""
+    """(last - first,) row of each child's parent within the parent's level."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Level:
     last: int
     """Their rows are [first, last) in the order of `Forest.order`."""
     children: tuple[Siblings, ...]
-    """First children, second children, ..., as far as a parent has any."""
+    """First children, second children, ..., as long as a parent has any."""
 
 
 @dataclass(frozen=True)
 class Forest:
     """The trees of all programs, level by level.
 
-    Nodes are ordered by depth, then by their place among their siblings, then as the rows come; those of one
-    depth and place lie together, so a network takes all of them in one step.
+    Nodes are ordered by depth, then by their place among their siblings, then by row; those of one depth and
+    place are adjacent, so a network takes all of them in one step.
 
     Example:
         >>> forest = Forest.of(torch.tensor([-1.0, 0.0, 0.0, 1.0, -1.0]), torch.tensor([4, 1]))
@@ -64,8 +64,8 @@ class Forest:
         """Finds the levels, without a loop over programs or nodes.
 
         Args:
-            parent: (r,) row number of each row's parent within its program. A row whose parent is not a row
-                before it is a root, so any numbers make a forest.
+            parent: (r,) row number of each row's parent within its program. A row whose parent is not an
+                earlier row is a root, so any numbers make a forest.
             counts: (n,) rows of each program.
         """
         program, above = _rows_above(parent, counts)
@@ -85,13 +85,13 @@ def _rows_above(parent: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     program = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
     start = (torch.cumsum(counts, 0) - counts)[program]
     rows = torch.arange(len(parent), device=parent.device)
-    # Compared as floats: what a float can be and an integer cannot, such as NaN, is not a parent either.
+    # Compared as floats: a value that is not an integer, such as NaN, is not a parent either.
     has_parent = (parent >= 0) & (parent < (rows - start).to(parent.dtype))
     return program, torch.where(has_parent, parent.where(has_parent, 0).long() + start, len(rows))
 
 
 def _depths(above: Tensor) -> Tensor:
-    """(r,) number of ancestors; the steps of each pass are twice as long as those of the pass before."""
+    """(r,) number of ancestors; the steps of each pass are twice as long as those of the previous pass."""
     none = above.new_full((1,), len(above))
     depth = torch.cat([(above < none).long(), above.new_zeros(1)])
     above = torch.cat([above, none])
@@ -111,7 +111,7 @@ def _places(above: Tensor) -> Tensor:
 
 
 def _levels(runs: list[int], sizes: list[int], width: int, parents: Tensor) -> tuple[Level, ...]:
-    """Puts together the runs of each depth; a run is the nodes of one depth and place, run // width deep."""
+    """Combines the runs of each depth; a run is the nodes of one depth and place, at depth run // width."""
     by_depth: dict[int, list[tuple[int, int]]] = {}
     last = 0
     for run, size in zip(runs, sizes, strict=True):
@@ -129,9 +129,9 @@ def _levels(runs: list[int], sizes: list[int], width: int, parents: Tensor) -> t
 class TreeGruNetwork(nn.Module):
     """The context-encoded TreeGRU of *Learning to Optimize Tensor Programs*, section 4 and figure 3d.
 
-    A node's context vector is embedded. Its state is a GRU's step with the embedding as input, from the state
+    A node's context vector is embedded. Its state is a GRU step with the embedding as input, from the state
     of its children; several children are combined by a second GRU that starts from the first child and
-    reads the others in the order of the text. So a chain of loops is read by a plain GRU from the inside out.
+    reads the others in the order of the text. A chain of loops is thus read by a plain GRU from the inside out.
     The state h of every node is scattered over the memory slots, out_i = softmax(W^T h)_i h, these vectors
     are summed over all nodes, and a linear layer maps the sums to a score.
 
@@ -173,7 +173,7 @@ class TreeGruNetwork(nn.Module):
         states = self._states(functional.relu(self.embed(rows[:, :columns]))[forest.order], forest)
         chance = torch.softmax(self.slot(states), dim=1)
         empty = states.new_zeros(len(counts), states.shape[1])
-        # Slot by slot: all (r, slots * hidden) scattered vectors at once would be most of the memory.
+        # Slot by slot: all (r, slots * hidden) scattered vectors at once would take most of the memory.
         pooled = [empty.index_add(0, forest.program, part * states) for part in chance.chunk(chance.shape[1], dim=1)]
         scores: Tensor = self.score(torch.cat(pooled, dim=1)).squeeze(-1)
         return scores
@@ -210,9 +210,9 @@ class TreeGru(NeuralModel[TreeGruOptions]):
 
     @property
     def raw(self) -> tuple[int, ...]:
-        """The column of the parents' numbers, where there is one."""
+        """The column of the parents' numbers, if there is one."""
         return (PARENT,) if self.feature_spec == LOOP_CONTEXT else ()
 
     def build(self, inputs: Sequence[int], generator: torch.Generator | None) -> TreeGruNetwork:
-        """A network with the present options."""
+        """A network with the current options."""
         return TreeGruNetwork(inputs[0], self.options.hidden, slots=self.options.slots, generator=generator)

@@ -1,4 +1,4 @@
-"""Reads, writes and draws the weights of networks; a file that does not hold what the code expects is refused."""
+"""Reads, writes and draws the weights of networks; a file with unexpected content is refused."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Reads a safetensors file whose content is known beforehand.
+    """Reads a safetensors file whose structure is known in advance.
 
     Args:
         path: The file.
-        expected: Name -> a tensor of the right shape and dtype; its values, if any, are not looked at.
+        expected: Name -> a tensor of the right shape and dtype; its values, if any, are ignored.
 
     Raises:
-        ModelError: The file is missing, no regular file, too large or damaged, or a tensor is missing, unknown, of
-            another shape or dtype, not finite, or beyond what a sound model holds.
+        ModelError: The file is missing, not a regular file, too large or damaged, or a tensor is missing, unknown, of
+            another shape or dtype, not finite, or larger than in any sound model.
     """
     data = read_weights(path, "the weights")
     try:
@@ -74,7 +74,7 @@ def _check_names(path: Path, present: set[str], expected: set[str]) -> None:
 
 def _as_tensor(data: bytearray, form: Tensor) -> Tensor:
     """A tensor of the shape and dtype of another one, which may be on "meta"."""
-    if not form.numel():  # of an empty buffer torch makes none
+    if not form.numel():  # torch makes no tensor from an empty buffer
         return torch.empty(form.shape, dtype=form.dtype)
     return torch.frombuffer(data, dtype=form.dtype).reshape(form.shape)
 
@@ -100,7 +100,7 @@ def _check_form(path: Path, name: str, expected: Tensor, shape: list[int], dtype
 
 
 def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
-    """Gives a network that was made on the device "meta" its first weights, all drawn from `generator`.
+    """Gives a network that was created on the device "meta" its initial weights, all drawn from `generator`.
 
     Linear layers, recurrent cells and tables of vectors: uniform within 1 / sqrt(inputs), biases included, as
     PyTorch itself chooses for linear layers. Normalisations begin by changing nothing.

@@ -1,6 +1,6 @@
-"""Provides boost_trees, which resumes an interrupted training, the file of the trees.
+"""Provides boost_trees, which resumes interrupted training, and the file of the trees.
 
-And a loss on differences within a group.
+It also provides a loss on differences within a group.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from costhub.models.trees.tree_check import TreeFault, check_booster
 from costhub.models.trees.ubjson import read_ubjson
 
 MAX_TREES_BYTES = 256 << 20
-"""The largest file of trees that costhub ships has 5 MB."""
+"""For comparison, the largest file of trees that costhub ships has 5 MB."""
 
 
 def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
     """Reads XGBoost's own binary JSON.
 
-    XGBoost believes what it reads: a child or a column out of range ends in a read out of bounds when it predicts.
-    So the bytes are read once, by a reader in Python, and XGBoost gets them only after every node was looked at.
+    XGBoost trusts what it reads: a child or a column out of range leads to a read out of bounds when it predicts.
+    So the bytes are read once, by a reader in Python, and XGBoost gets them only after every node has been checked.
 
     Args:
-        path: Of the file.
-        advice: What to do about a damaged one, a sentence.
+        path: Path of the file.
+        advice: What to do about a damaged file, as a sentence.
 
     Raises:
         ModelError: The file does not exist, is too large, damaged or cut short, or holds trees that no training grows.
@@ -54,23 +54,23 @@ def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
 
 
 SAVE_EVERY = 25
-"""Trees between two savings, and between two readings of trees that are not saved."""
+"""Trees between two saves, and between two times that unsaved trees are read back."""
 _PROGRESS_ADVICE = "It is the progress of a training; remove it to start over."
 
 
 @dataclass(frozen=True)
 class TreeCheckpoint:
-    """One file with the trees of an unfinished training, and their losses on the validation programs."""
+    """One file with the trees of an unfinished training run, and their losses on the validation programs."""
 
     path: Path
     training: str
-    """Which training it is, see `training_id`; the trees of another one are refused."""
+    """Which training run it is, see `training_id`; the trees of another one are refused."""
 
     def save(self, booster: xgb.Booster, history: list[float]) -> xgb.Booster:
-        """Writes the trees; the file is the old one or the new one at any moment.
+        """Writes the trees; at any moment, the file is either the old or the new one.
 
         Returns:
-            The trees as read back from the file. Their sums for the programs are then computed anew, which
+            The trees as read back from the file. Their sums for the programs are then recomputed, which
             rounds differently from adding tree by tree; continuing with the trees read back therefore grows
             the same trees with and without a break.
         """
@@ -82,10 +82,10 @@ class TreeCheckpoint:
         """The trees and their history; None if there is no file yet.
 
         Args:
-            features: How many the trees must read.
+            features: How many features the trees must read.
 
         Raises:
-            ModelError: The file is damaged, or holds the trees of another training.
+            ModelError: The file is damaged, or holds the trees of another training run.
         """
         if not self.path.is_file():
             return None
@@ -124,24 +124,24 @@ def boost_trees(
     checkpoint: TreeCheckpoint | None = None,
     on_trees: Callable[[int], object] = lambda trees: None,
 ) -> xgb.Booster:
-    """Grows trees; an interrupted training continues with the random draws that it would have made.
+    """Grows trees; an interrupted training run continues with the random draws that it would have made.
 
     `xgboost.train` counts the trees from 0 again when it continues, and `seed_per_iteration` draws by that
-    number; so the trees are asked for one by one here. Trees that were read back draw other rows and columns than those
-    that grew in one piece, by hundredths of a score. So all trees are read back after each `SAVE_EVERY`, with a
-    checkpoint or without: one seed gives one model, from the command line and from Python.
+    number, so the trees are requested one by one here. Trees that were read back draw different rows and columns from
+    those that grew in one piece, by hundredths of a score. So all trees are read back after each `SAVE_EVERY`, with or
+    without a checkpoint: one seed gives one model, from the command line and from Python.
 
     Args:
-        parameters: In XGBoost's words.
+        parameters: Parameters as XGBoost names them.
         train: What to learn from.
-        valid: Tells when to stop, by the metric of the objective.
-        rounds: Most trees.
-        patience: Trees without a better figure of `valid` after which it ends; the best ones are kept.
+        valid: Decides when to stop, by the metric of the objective.
+        rounds: The most trees to grow.
+        patience: Trees without a better figure for `valid` after which growing ends; the best ones are kept.
         checkpoint: Where the trees are kept as they grow.
-        on_trees: Called with the number of trees that are new.
+        on_trees: Called with the number of new trees.
 
     Raises:
-        ModelError: The checkpoint is of another training.
+        ModelError: The checkpoint belongs to another training run.
     """
     kept = checkpoint.restore(features=train.num_col()) if checkpoint else None
     booster, history = kept or (xgb.Booster(dict(parameters), [train, *([valid] if valid else [])]), [])
@@ -163,7 +163,7 @@ def boost_trees(
 
 
 def _read_back(booster: xgb.Booster) -> xgb.Booster:
-    """The trees as `TreeCheckpoint.save` returns them, by way of memory."""
+    """The trees as `TreeCheckpoint.save` returns them, but read back from memory."""
     return xgb.Booster(model_file=booster.save_raw("ubj"))
 
 
@@ -173,7 +173,7 @@ def _best(history: list[float]) -> int:
 
 
 def _loss(booster: xgb.Booster, valid: xgb.DMatrix, number: int) -> float:
-    """The metric of the objective, lower for better."""
+    """The metric of the objective; lower is better."""
     name, value = booster.eval_set([(valid, "valid")], number).split("\t")[-1].rsplit(":", 1)
     return -float(value) if "ndcg" in name or "map" in name else float(value)
 
@@ -186,15 +186,15 @@ def centred_loss(label: Floats, group: IntArray) -> XgbObjective:
     """Half the squared error of scores, whatever their level in each group.
 
     It is the sum over groups of the squared errors of all differences within a group, divided by the size of
-    the group. When only a few programs of a workload are measured, its best program is not known, and a label
+    the group. If only a few programs of a workload have been measured, its best program is not known, and a label
     that is normalised by the best has an arbitrary level; this loss does not depend on the level.
 
     Args:
-        label: (n,) what the scores should differ by.
+        label: (n,) labels, whose differences the scores should have.
         group: (n,) group of each.
 
     Returns:
-        A function of (n,) scores that gives (n,) first and second derivatives; a group of one gives zeros.
+        A function of (n,) scores that returns (n,) first and second derivatives; a group of one gives zeros.
 
     Example:
         >>> loss = centred_loss(np.array([0.0, -1.0, 5.0]), np.array([0, 0, 1]))
@@ -211,7 +211,7 @@ def centred_loss(label: Floats, group: IntArray) -> XgbObjective:
 
 
 def centred(values: Floats, group: IntArray) -> Floats:
-    """(n,) values less the mean of their group.
+    """(n,) values minus the mean of their group.
 
     Example:
         >>> centred(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 1])).tolist()

@@ -32,7 +32,7 @@ OBJECTIVES = {
 }
 """`regression`: squared error on normalised throughput; `log`: on its logarithm, so that programs far from
 the best are distinguished as well; a failed one counts as a thousand times slower than the best. The others
-compare pairs of programs of one group, a workload on a device, by the logistic loss: `rank` all pairs alike
+compare pairs of programs of one group, a workload on a device, by the logistic loss: `rank` all pairs equally
 (AutoTVM, eq. 2), `lambdarank` by the change of discounted cumulative gain (Burges, 2010), where a program's
 gain is its normalised throughput."""
 
@@ -42,20 +42,20 @@ CORRECTION: Mapping[str, Any] = {
     "min_child_weight": 4,
     "reg_lambda": 2,
 }
-"""Of the trees that `Gbt.correct` adds, which have a few hundred programs to learn from."""
+"""For the trees that `Gbt.correct` adds, which have a few hundred programs to learn from."""
 CORRECTION_ROUNDS = 60
 
 ALL_PAIRS, TOP_PAIRS = 100_000, 32
-"""Programs at the top of a group that are compared with the others: more than any group has, and the best ones."""
+"""How many programs at the top of a group are compared with the others: more than any group has, or the best ones."""
 _SLOWEST = 1e-3
 _CURVATURE = {"regression": 1.0, "log": 1.0, "rank": 1.0, "lambdarank": 0.02}
-"""About the second derivative of the objective by the score of one program, the unit in which XGBoost counts
-the weight of a leaf. Under `rank` it is half the number of the other programs of a group while all score alike, and
+"""Roughly the second derivative of the objective with respect to one program's score, the unit in which XGBoost counts
+the weight of a leaf. Under `rank` it is half the number of other programs in a group as long as all score alike, and
 falls as they are told apart. Under `lambdarank` XGBoost scales pairs down to the size of a group, and the change of
-gain is small: with the constants of regression an update with 48 programs grew no leaves at all."""
+gain is small: with the constants of regression, an update with 48 programs grew no leaves at all."""
 _AS_PUBLISHED = {"lambdarank_score_normalization": False, "lambdarank_normalization": False}
-"""By default XGBoost divides the pull of a pair by the distance of its scores, and that of a group by about its size
-(dmlc/xgboost, pull request 11272). Eq. 2 of AutoTVM does neither, and from the second tree on it makes other trees."""
+"""By default, XGBoost divides the pull of a pair by the distance of its scores, and that of a group by roughly its size
+(dmlc/xgboost, pull request 11272). Eq. 2 of AutoTVM does neither; from the second tree on, the trees differ."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,15 @@ class GbtOptions:
 
     @property
     def compares(self) -> bool:
-        """Whether the objective compares programs of one group, rather than each with what was measured."""
+        """Whether the objective compares programs of one group, rather than each with its measurement."""
         return self.objective in ("rank", "lambdarank")
 
     def parameters(self, *, seed: int) -> dict[str, Any]:
-        """The same as parameters of XGBoost."""
+        """The same options as parameters of XGBoost."""
         ranking = {
             "lambdarank_pair_method": "topk",
             "lambdarank_num_pair_per_sample": self.pairs or (ALL_PAIRS if self.objective == "rank" else TOP_PAIRS),
-            # With exponential gain labels must be whole grades; throughput is a real number.
+            # With exponential gain, labels must be whole grades; throughput is a real number.
             "ndcg_exp_gain": False,
             **(_AS_PUBLISHED if self.objective == "rank" else {}),
         }
@@ -125,7 +125,7 @@ class GbtOptions:
             "colsample_bytree": self.colsample,
             "tree_method": "hist",
             "seed": seed % 2**31,
-            # Else the draws depend on the trees grown before in this process, and a loaded model updates
+            # Otherwise the draws depend on the trees grown earlier in this process, and a loaded model updates
             # differently.
             "seed_per_iteration": True,
             "verbosity": 0,
@@ -165,8 +165,8 @@ class Gbt(CostModel):
         """Learns from scratch; `valid`, of other workloads, decides when to stop.
 
         Raises:
-            DataError: No workload has two programs of different latency.
-            ModelError: The checkpoint is of another training.
+            DataError: No workload has two programs with different latencies.
+            ModelError: The checkpoint belongs to another training run.
         """
         check_training(train)
         self._boost(self._matrix(train), train, valid, seed=seed, progress=progress)
@@ -183,7 +183,7 @@ class Gbt(CostModel):
     ) -> None:
         """Learns from scratch with one block in memory at a time, see `CostModel.fit_blocks`.
 
-        XGBoost reads the blocks four times, and keeps the bin of every pooled number, a byte each. The edges
+        XGBoost reads the blocks four times, and keeps the bin of every pooled number, one byte each. The edges
         of the bins are quantiles found block by block, so the trees differ a little from those of `fit`.
 
         Args:
@@ -191,7 +191,7 @@ class Gbt(CostModel):
             valid: Programs of other workloads that decide when to stop; they are in memory.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
-            external: Keep the bins in files, which are mapped to memory block by block; else in memory.
+            external: Keep the bins in files, which are mapped to memory block by block; otherwise in memory.
             cache: Folder for these files, on a disk; by default the one for temporary files.
         """
         if not len(blocks):
@@ -206,17 +206,17 @@ class Gbt(CostModel):
     def _boost(
         self, train: xgb.DMatrix, sample: Programs, valid: Programs | None, *, seed: int, progress: bool
     ) -> None:
-        """Learns from scratch from what `labelled` gives, in whatever form XGBoost holds it.
+        """Learns from scratch from what `labelled` returns, in whatever form XGBoost holds it.
 
         Args:
             train: Pooled rows and labels.
-            sample: All programs of `train` or some, by which a checkpoint recognises the training.
+            sample: All or some programs of `train`, by which a checkpoint recognises the training run.
             valid: Programs of other workloads that decide when to stop.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
 
         Raises:
-            ModelError: The checkpoint is of another training.
+            ModelError: The checkpoint belongs to another training run.
         """
         valid = valid if valid is not None and is_informative(valid) else None
         checkpoint = None
@@ -246,7 +246,7 @@ class Gbt(CostModel):
         return scores
 
     def update(self, programs: Programs, *, seed: int) -> None:
-        """Continues boosting: adds a few trees that correct the present ones on these programs."""
+        """Continues boosting: adds a few trees that correct the current ones on these programs."""
         booster, columns = self._fitted()
         checked_rows(programs.rows, programs.counts, columns=columns)
         if not len(programs.rows) or not is_informative(programs):
@@ -268,13 +268,13 @@ class Gbt(CostModel):
         Args:
             programs: What to learn from; nothing happens unless two of one group differ in latency.
             scores: (n,) scores of another model, in log throughput, which new trees then correct from
-                scratch; by default the trees are added to the present ones.
+                scratch; by default the trees are added to the current ones.
             weight: Factor of the learning rate. Sixty trees learn more than this share of what they learn at
                 1: about half of it at a weight of 0.2.
             seed: Draws programs and columns.
 
         Raises:
-            ModelError: The trees learn by another objective than `log`, so their scores have no scale.
+            ModelError: The trees have a different objective from `log`, so their scores have no scale.
         """
         if self.options.objective != "log":
             raise ModelError(f"Trees of the objective log can be corrected, not {self.options.objective}.")
@@ -333,7 +333,7 @@ class Gbt(CostModel):
 
         Returns:
             (n, k) pooled rows, (n,) normalised throughput or its logarithm, and (n,) group; for objectives
-            that compare within a group, the programs of each group stand together; for the others there is no group.
+            that compare within a group, the programs of each group are adjacent; for the others there is no group.
         """
         pooled, label = self._pooled(programs.rows, programs.counts), self.labels(programs)
         if not self.options.compares:
@@ -356,7 +356,7 @@ class Gbt(CostModel):
 
 
 class _PooledBlocks(xgb.DataIter):
-    """The blocks as XGBoost asks for them: pooled rows and labels of one after the other."""
+    """The blocks as XGBoost asks for them: pooled rows and labels of one block after the other."""
 
     def __init__(self, model: Gbt, blocks: Sequence[Programs], *, cache: str | None) -> None:
         super().__init__(cache_prefix=cache)
@@ -374,7 +374,7 @@ class _PooledBlocks(xgb.DataIter):
         self._next += 1
         self.is_informative |= is_informative(block)
         pooled, label, group = self._model.labelled(block)
-        # Sizes and not numbers of groups: those of another block begin at 0 again.
+        # Sizes rather than numbers of groups, which begin at 0 again in each block.
         sizes = None if group is None else np.bincount(group)
         input_data(data=pooled, label=label, group=sizes)
         return True

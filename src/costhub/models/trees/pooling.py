@@ -1,4 +1,4 @@
-"""Provides pool: the rows of each program as one row of fixed width, for models that take one."""
+"""Provides pool: the rows of each program as one row of fixed width, for models that need one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pool(rows: FloatArray, counts: IntArray) -> FloatArray:
     pooled = np.zeros((n, 3 * columns + 1), np.float32)
     some = np.flatnonzero(counts)
     if len(some):
-        # reduceat goes wrong on empty segments, so those without rows are left out of it.
+        # reduceat is wrong for empty segments, so programs without rows are left out.
         starts = (np.cumsum(counts) - counts)[some]
         total = np.add.reduceat(rows, starts, axis=0)
         pooled[some, :columns] = total
@@ -57,8 +57,8 @@ def pool_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int], leads:
     Args:
         rows: (r, d) feature rows.
         counts: (n,) number of rows of each program.
-        widths: For each part its number of columns d_k; a single one where the spec is simple.
-        leads: For each part whether the first row of a program is taken by itself as well.
+        widths: For each part, its number of columns d_k; a single one if the spec is simple.
+        leads: For each part, whether the first row of a program is also taken by itself.
 
     Returns:
         (n, `pooled_width(widths, leads)`) pooled rows.
@@ -78,5 +78,5 @@ def pool_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int], leads:
 
 
 def pooled_width(widths: Sequence[int], leads: Sequence[bool]) -> int:
-    """The number of columns that `pool_parts` gives."""
+    """The number of columns that `pool_parts` returns."""
     return sum((4 if leading else 3) * width + 1 for width, leading in zip(widths, leads, strict=True))

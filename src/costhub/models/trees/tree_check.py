@@ -1,4 +1,4 @@
-"""Provides check_booster: whether a document of XGBoost holds trees that XGBoost can walk without leaving them."""
+"""Provides check_booster: whether an XGBoost document holds trees that XGBoost can traverse within bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from costhub.models.inputs import MOST_FEATURE, MOST_WEIGHT
 MAX_TREE_DEPTH = 16
 """Splits from the root to a leaf; the option `depth` allows no more."""
 OBJECTIVES = ("reg:squarederror", "rank:pairwise", "rank:ndcg")
-"""Those that costhub trains with."""
+"""The objectives that costhub trains with."""
 VERSION = 3
 """The major version of XGBoost whose files are read."""
 _NO_PARENT = 2**31 - 1
@@ -32,14 +32,14 @@ class TreeFault(ValueError):
 def check_booster(document: Mapping[str, Any]) -> None:
     """Refuses a document that XGBoost would read, and then crash on or predict nonsense with.
 
-    XGBoost looks at neither the children of a node nor at the columns it splits, so a bad one is an address
-    out of its arrays. Every key is looked at, and unknown ones are refused: a later XGBoost may read them.
+    XGBoost checks neither the children of a node nor the columns it splits, so a bad one is an address outside
+    its arrays. Every key is checked, and unknown ones are refused: a later XGBoost may read them.
 
     Args:
-        document: What `read_ubjson` gives.
+        document: What `read_ubjson` returns.
 
     Raises:
-        TreeFault: The document is something else than what XGBoost writes after costhub's training.
+        TreeFault: The document is not what XGBoost writes after costhub's training.
     """
     _keys(document, "the file", ("learner", "version"))
     learner = _keys(
@@ -64,7 +64,7 @@ def _expect(condition: bool, fault: str) -> None:
 
 
 def _keys(value: object, what: str, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """An object that has all of the required keys, perhaps the optional ones, and no others."""
+    """An object that has all of the required keys, possibly the optional ones, and no others."""
     if not isinstance(value, dict):
         raise TreeFault(f"{what} is no object")
     if value.keys() == set(required):  # nearly always, and there are thousands of objects
@@ -92,7 +92,7 @@ def _check_version(version: object) -> None:
 
 
 def _check_attributes(attributes: object) -> None:
-    """Texts that the progress of a training is kept in; XGBoost does not look into them."""
+    """Checks the texts that hold the progress of a training run, which XGBoost does not interpret."""
     sound = isinstance(attributes, dict) and all(isinstance(text, str) for text in attributes.values())
     _expect(sound, "its attributes are not texts")
 
@@ -138,7 +138,7 @@ _RANK_PARAMETERS: Mapping[str, Callable[[object, str], None]] = {
     "lambdarank_num_pair_per_sample": _check_pairs,
     "lambdarank_pair_method": _one_of("topk"),
     "lambdarank_score_normalization": _one_of("0", "1"),
-    # XGBoost would read two more lists of numbers with it.
+    # With another value, XGBoost would read two more lists of numbers.
     "lambdarank_unbiased": _one_of("0"),
     "ndcg_exp_gain": _one_of("0", "1"),
 }
@@ -177,7 +177,7 @@ def _check_model(value: object, features: int) -> None:
 
 
 _FLOATS = {"base_weights": MOST_FEATURE, "loss_changes": None, "split_conditions": MOST_FEATURE, "sum_hessian": None}
-"""Numbers of a node, and the most that one may be; of those that are only shown, whatever is finite."""
+"""Numbers of a node, and the largest magnitude allowed; for those that are only shown, any finite number."""
 _INTS = ("default_left", "left_children", "parents", "right_children", "split_indices", "split_type")
 _CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 _TREE_KEYS = (*_FLOATS, *_INTS, *_CATEGORIES, "id", "tree_param")
@@ -186,7 +186,7 @@ _is_zero, _is_bit = _one_of("0"), _one_of("0", "1")
 
 
 def _check_trees(trees: Sequence[Any], features: int) -> None:
-    """Looks at the nodes of all trees at once, which takes a tenth of the time of one tree after the other."""
+    """Checks the nodes of all trees at once, which takes a tenth of the time of checking tree by tree."""
     sizes = np.array([_tree_size(number, tree, features) for number, tree in enumerate(trees)], np.int64)
     ints = {name: np.concatenate([tree[name] for tree in trees]).astype(np.int64) for name in _INTS}
     floats = {name: np.concatenate([tree[name] for tree in trees]).astype(np.float32) for name in _FLOATS}
@@ -228,12 +228,12 @@ def _tree_size(number: int, value: object, features: int) -> int:
 
 
 def _check_shape(sizes: Ints, leaf: npt.NDArray[np.bool_], ints: Mapping[str, Ints]) -> None:
-    """Checks that the nodes of each tree are one tree from its first node on.
+    """Checks that the nodes of each tree form one tree, rooted at its first node.
 
     Args:
         sizes: (t,) number of nodes of each tree.
         leaf: (n,) whether a node of any tree has no left child.
-        ints: Name -> (n,) numbers of each node, of the trees in order.
+        ints: Name -> (n,) numbers of each node, tree after tree.
     """
     roots = np.array([0, *accumulate(sizes.tolist())][:-1], np.int64)
     first, most = np.repeat(roots, sizes), np.repeat(sizes, sizes)

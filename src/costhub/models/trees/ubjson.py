@@ -1,4 +1,4 @@
-"""Provides read_ubjson: the binary JSON that XGBoost writes, read in Python alone, within bounds."""
+"""Provides read_ubjson: the binary JSON that XGBoost writes, read in pure Python, within bounds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 MAX_VALUES = 1 << 20
-"""A tree has 23 values, its arrays counted as one each; the largest model that costhub ships has 400 trees. A
-value takes up to 200 bytes here, so a hostile file costs 0.2 GB beside its own size."""
+"""A tree has 23 values, counting each array as one; the largest model that costhub ships has 400 trees. A value
+takes up to 200 bytes here, so a hostile file costs 0.2 GB in addition to its own size."""
 MAX_DEPTH = 8
-"""Objects and lists in each other; XGBoost nests six."""
+"""Nesting of objects and lists; XGBoost nests six levels."""
 _INTEGERS = {
     kind: struct.Struct(f">{form}") for kind, form in zip((b"i", b"U", b"I", b"l", b"L"), "bBhiq", strict=True)
 }
@@ -30,16 +30,16 @@ class UbjsonError(ValueError):
 
 
 def read_ubjson(data: bytes) -> dict[str, Any]:
-    r"""Reads an object of UBJSON in the form in which XGBoost writes it.
+    r"""Reads a UBJSON object in the form in which XGBoost writes it.
 
-    XGBoost's own reader trusts its input. This one takes the few forms that XGBoost uses and nothing else, so
+    XGBoost's own reader trusts its input. This one accepts the few forms that XGBoost uses and nothing else, so
     whoever reads the same bytes next reads the same values.
 
     Args:
         data: The whole file.
 
     Returns:
-        The object. Typed arrays are views of `data` in NumPy, integers `int` and texts of ASCII `str`.
+        The object. Typed arrays are NumPy views of `data`, integers are `int`, and ASCII texts are `str`.
 
     Raises:
         UbjsonError: The bytes are something else, are cut short, or hold too many values.
@@ -61,7 +61,7 @@ def read_ubjson(data: bytes) -> dict[str, Any]:
 
 
 class _Reader:
-    """A position in the bytes; each method reads what begins there, and moves behind it."""
+    """A position in the bytes; each method reads what begins there, and moves past it."""
 
     __slots__ = ("at", "data", "left")
 
@@ -69,7 +69,7 @@ class _Reader:
         self.data, self.at, self.left = data, 0, MAX_VALUES
 
     def value(self, depth: int) -> Any:
-        """A value that lies in so many objects and lists."""
+        """A value nested in this many objects and lists."""
         self.left -= 1
         if self.left < 0:
             raise UbjsonError(f"it holds more than {MAX_VALUES:,} values")
