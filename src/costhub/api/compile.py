@@ -211,7 +211,7 @@ def _step(shown: Any) -> None:
 
 
 def check_folder(out: Path) -> None:
-    """Refuses a folder with results that a compilation would replace, but that none has written.
+    """Refuses a folder with results that a compilation would replace but did not write.
 
     Raises:
         DataError: It holds a database or report of something else.

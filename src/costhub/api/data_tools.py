@@ -123,7 +123,7 @@ def make_splits(
 
     Raises:
         ArgumentError: An argument does not go with `by`, or the data belong to a hub and `out` is missing.
-        CosthubError: There are no such data, networks, families or devices.
+        CosthubError: The data, or one of the networks, families or devices, do not exist.
 
     Example:
         >>> import tempfile

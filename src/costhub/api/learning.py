@@ -169,7 +169,7 @@ class _Target:
     device_id: str
     row: Mapping[str, Any]
     programs: Programs | None
-    """In memory; None where `folder` has them."""
+    """In memory; None if `folder` has them."""
     folder: Path
 
     def read(self, spec: str) -> Programs:
@@ -177,7 +177,7 @@ class _Target:
         return self.programs or load_programs(self.folder, device=self.device_id, spec=spec)
 
     def bound(self, model: CostModel) -> CostModel:
-        """A model for this device; the model itself where nothing is known of the device."""
+        """A model for this device; the model itself if nothing is known about the device."""
         return model.bind(self.row) if self.row.get("kind") else model
 
 

@@ -1,4 +1,4 @@
-"""Provides OwnProposals: programs that a search measures beside those of its strategy.
+"""Provides OwnProposals: programs that a search measures in addition to those of its strategy.
 
 At first these are known schedules, such as the fastest that the hub has of the very workload. Later they are the
 neighbours of the fastest programs measured so far, each one decision away, as in a coordinate descent: *Explore as a

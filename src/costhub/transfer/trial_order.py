@@ -22,7 +22,7 @@ def round_robin(programs: Programs, trials: int, *, seed: int, each: int = PER_W
 
     Args:
         programs: What could be measured, of one device.
-        trials: How many to choose; all where there are fewer.
+        trials: How many to choose; all if there are fewer.
         seed: The only source of randomness. A larger number of trials chooses the smaller one's programs first.
         each: Programs of a workload; when all workloads have had their turn, a second one follows.
 
@@ -59,7 +59,7 @@ def most_disagreed(
         programs: What could be measured, of one device.
         score: Returns the (s, k) scores of k of these programs by s sources; called once, for `each` programs of
             every workload.
-        trials: How many to choose; all where there are fewer.
+        trials: How many to choose; all if there are fewer.
         seed: The only source of randomness. A larger number of trials chooses the smaller one's programs first.
         each: Programs of a workload; when all workloads have had their turn, a second one follows.
 

@@ -43,7 +43,7 @@ class NetworkEstimate:
     kernels_us: float
     """The sum over the kernels."""
     rest_us: float | None
-    """What small kernels and the runtime add to them; None where that is not known (GPUs)."""
+    """What small kernels and the runtime add to them; None if that is not known (GPUs)."""
     low_us: float
     high_us: float
 
