@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import torch
 from torch import nn
 
 from costhub.dataset.programs import Programs
+from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.models.compound.blend import Blend
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
@@ -92,3 +96,23 @@ def test_the_more_the_source_counts_the_less_is_learned(
 
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < 0.01 * moved[0]
+
+
+def tree_objectives(config: object) -> Iterator[str]:
+    """The objective of every `Gbt` in the configuration of a model."""
+    if isinstance(config, dict):
+        if {"rounds", "objective"} <= set(config):
+            yield config["objective"]
+        for value in config.values():
+            yield from tree_objectives(value)
+    elif isinstance(config, list):
+        for value in config:
+            yield from tree_objectives(value)
+
+
+@pytest.mark.parametrize(
+    "config", sorted((EMBEDDED / "models").glob("*/*/config.json")), ids=lambda path: str(path.parent.name)
+)
+def test_the_trees_of_every_shipped_model_are_corrected(config: Path) -> None:
+    # Of another objective, `costhub adapt` would only grow twenty more trees, without a prior.
+    assert set(tree_objectives(json.loads(config.read_text(encoding="utf-8")))) <= {"log"}
