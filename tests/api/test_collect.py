@@ -48,7 +48,7 @@ def test_a_collection_ends_between_batches_where_its_rule_says_so(
     (first, held), (second, _) = asked
     assert 0 < held <= first == 4
     assert second == done.progress.done == 8
-    assert "It is flat. More would bring little." in str(done)
+    assert "It is flat. Measuring more would gain little." in str(done)
 
 
 def test_a_session_is_called_noisy_where_the_check_would_warn() -> None:

@@ -125,7 +125,7 @@ def test_an_interrupted_compilation_can_be_repeated(tmp_path: Path, monkeypatch:
 
 
 def test_a_workload_is_not_a_network(compiled: Compilation) -> None:
-    with pytest.raises(NetworkError, match="Which network: there is none for this machine"):
+    with pytest.raises(NetworkError, match="Which network: none is for this machine"):
         compiled.load()
 
 

@@ -27,7 +27,7 @@ def written(path: Path, *names: str) -> str:
         ("net.pt", ["data.pkl", "constants.pkl"], "is TorchScript"),
         ("net.pt2", ["data.pkl", "constants.pkl"], "is TorchScript"),
         ("net.onnx", [], "is an ONNX model, which costhub does not read"),
-        ("net.py", [], "is Python code, of which costhub runs none"),
+        ("net.py", [], "is Python code, which costhub does not run"),
         ("net", [], "is not an exported network"),
     ],
 )

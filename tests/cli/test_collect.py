@@ -31,7 +31,7 @@ def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
     assert json.loads(second.out)["measured"] == 2
     assert costhub("check", out).code == 0
     again = costhub("collect", "--suite", "softmax.64x1000", "--trials", "6", "--out", out)
-    assert again.out.startswith(f"Nothing was left to measure: {out} holds these programs of")
+    assert again.out.startswith(f"Nothing was left to measure: {out} already holds these programs of")
 
 
 def test_the_summary_says_how_noisy_the_repeats_are(costhub: Any, tmp_path: Path) -> None:

@@ -184,9 +184,9 @@ class Collection:
         added = f"{counted(self.good, 'good measurement')} and {counted(self.failed, 'failure')}"
         lines = [f"{added} of {devices} added to {self.folder}."]
         if not self.progress.done and self.progress.before:
-            lines = [f"Nothing was left to measure: {self.folder} holds these programs of {devices} already."]
+            lines = [f"Nothing was left to measure: {self.folder} already holds these programs of {devices}."]
         lines += map(str, self.noise)
-        lines += [] if self.progress.stopped is None else [f"{self.progress.stopped} More would bring little."]
+        lines += [] if self.progress.stopped is None else [f"{self.progress.stopped} Measuring more would gain little."]
         lines += [f"{name} was given up: {problem}" for name, problem in self.progress.problems.items()]
         return "\n".join(lines)
 
@@ -248,7 +248,7 @@ def collect(
     evaluator = replace(COLLECTING, cache_flush=options.flush_caches)
     with open_measurer(device, evaluator=evaluator) as measurer:
         if options.check_outputs and measurer.boards is not None:
-            raise ArgumentError("Outputs are compared on this machine only; leave that out for boards.")
+            raise ArgumentError("Outputs can be compared on this machine only; leave the comparison out for boards.")
         workloads = subjects.specs(measurer, options.lowering)
         proposals = _proposals(trials, shares, guide, measurer, options, seed)
         return _collected(workloads, measurer, proposals, options, out=Path(out), budget_s=budget_s, progress=progress)

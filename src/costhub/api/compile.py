@@ -139,8 +139,8 @@ class Compilation:
         if network is None and len(found) == 1:
             (network,) = found
         if network not in found:
-            have = f"those for this machine are {', '.join(found)}" if found else "there is none for this machine"
-            raise NetworkError(f"{network or 'Which network'}: {have}. `libraries` has the files.")
+            have = f"the networks for this machine are {', '.join(found)}" if found else "none is for this machine"
+            raise NetworkError(f"{network or 'Which network'}: {have}. `libraries` lists the files.")
         return TunedNetwork(str(found[network].library), threads=found[network].threads)
 
     def __str__(self) -> str:
@@ -250,9 +250,9 @@ class _Compilation:
         target, networks = self.found.target, self.subjects.networks
         jobs += network_jobs(networks, target.target, self.options.lowering)
         if not jobs:
-            raise WorkloadError(f"{' and '.join(networks)} has no kernel that has a schedule.")
+            raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
         if len({job.name for job in jobs}) < len(jobs):
-            raise ArgumentError("Two workloads have the same name; name each once, in Python by a dictionary.")
+            raise ArgumentError("Two workloads have the same name; name each one once, or pass a dictionary in Python.")
         with SearchFolder(self.out) as folder:
             # An interrupted compilation leaves a database, which the next one may replace.
             begun = {"costhub": KIND, "version": REPORT_VERSION, "is_finished": False}
@@ -294,7 +294,7 @@ class _Compilation:
             triple = json.loads(target.target).get("mtriple")
             log.warning(
                 "Networks are not compiled as a whole: no linker for %s is installed; on Debian, install lld or the "
-                "binutils for it. Schedules of the kernels are in the database.",
+                "binutils for it. The schedules of the kernels are in the database.",
                 triple,
             )
             return []

@@ -114,7 +114,7 @@ class DeviceTable(Sequence[DeviceFacts]):
             here = f"This machine is {self.this_machine}, which is not in the index"
             text = f"{text}\n\n{here}{_what_next(self.this_machine)}"
             if self.parts:
-                text += f"\n`--device` also takes it limited in threads or instructions: {', '.join(self.parts)}."
+                text += f"\n`--device` also takes it with fewer threads or instructions: {', '.join(self.parts)}."
         return text
 
     def __repr__(self) -> str:
@@ -199,7 +199,7 @@ def _what_next(device_id: str) -> str:
     """What to do on a machine that is not listed."""
     if complete_device_row({"device_id": device_id}).get("peak_gflops") is None:
         return "; `costhub probe` measures it."
-    return f". It is probed: `costhub devices {device_id}` shows its figures, and `costhub tune` takes them."
+    return f". It has been probed: `costhub devices {device_id}` shows its figures, and `costhub tune` uses them."
 
 
 def _described(device: Device, here: str | None) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def doctor(
     from costhub.dataset.doctor.examine import examine_database
 
     if not replay and (fix is not None or run is not None):
-        raise ArgumentError("A clean copy and --run need the schedules replayed; leave out --no-replay (replay=False).")
+        raise ArgumentError("A clean copy and --run need replayed schedules; leave out --no-replay (replay=False).")
     if isinstance(run, int) and run < 1:
         raise ArgumentError(f"run is {run}; it must be 1 or more, or 'all'.")
     copied = CleanCopy(fix) if isinstance(fix, str | Path) else fix
@@ -263,7 +263,7 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
 
     if not examination.targets:
         raise DataError(
-            f"{examination.folder} has no good record, so that its target is not known; nothing to compare."
+            f"{examination.folder} has no good record, so its target is unknown and there is nothing to compare."
         )
     found: list[NetworkCoverage] = []
     of_tune = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)

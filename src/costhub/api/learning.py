@@ -205,5 +205,5 @@ def _best_source(target: _Target, seed: int) -> CostModel:
                 "the data by name, or a model."
             )
     best, *_ = rank_sources(models, target.read, seed=seed, tell_apart=True)
-    log.info("Source %s. It ranks %.3f of the pairs of some programs right.", best.name, best.pairwise)
+    log.info("Source: %s. It ranks %.3f of the pairs in a sample of programs correctly.", best.name, best.pairwise)
     return models[best.name]

@@ -282,7 +282,7 @@ def report_network(report: NetworkReport) -> None:
     log.info("%s: %s of %s in %.0f s%s", report.network, kept, tasks, report.seconds, rest)
     for where, size in report.open_sizes.items():
         log.info(
-            "%s leaves the size of %s open; %d is taken, as in its example input. For another one, export it again "
+            "%s leaves the size of %s open; %d is used, as in its example input. For another size, export it again "
             "with an example input of that size.",
             report.network,
             where,

@@ -300,7 +300,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
         sentences.append(
             f"No model here has learned from {device_id} or its instruction set: "
             f"`costhub adapt auto --device {device_id} --out my-model/` makes one from measurements, and "
-            "`--model my-model/` takes it."
+            "`--model my-model/` uses it."
         )
     return sentences
 
@@ -345,7 +345,7 @@ def obstacle(measurer: Measurer) -> str | None:
 
     triple = measurer.target.get("mtriple")
     if measurer.device["kind"] != "cpu":
-        return "This is done for CPUs only."
+        return "This is possible for CPUs only."
     if measurer.boards is not None and not can_link(triple):
         return f"No linker for {triple} is installed; on Debian, install lld or the binutils for it."
     return None

@@ -53,8 +53,8 @@ def read_report(out: Path) -> dict[str, Any] | None:
         raise _not_a_report(path)
     if content.get("costhub") == COMPILE_REPORT:
         raise DataError(
-            f"{out} holds schedules that `costhub compile` chose without measuring, and a search does not begin with "
-            "those: choose another folder with --out. The compiled libraries stay as they are, and you can compare."
+            f"{out} holds schedules that `costhub compile` chose without measuring, and a search does not start from "
+            "them: choose another folder with --out. The compiled libraries stay as they are, so you can compare."
         )
     refuse_newer(content, newest=REPORT_VERSION, what=path, error=DataError)
     if not can_go_on(content):

@@ -10,12 +10,12 @@ from costhub.errors import WorkloadError
 from costhub.files import open_regular
 
 _KINDS = {
-    ".py": "is Python code, of which costhub runs none",
-    ".ipynb": "is a notebook, of which costhub runs nothing",
+    ".py": "is Python code, which costhub does not run",
+    ".ipynb": "is a notebook, which costhub does not run",
     ".onnx": "is an ONNX model, which costhub does not read",
     ".tflite": "is a TensorFlow Lite model, which costhub does not read",
     ".safetensors": "holds the weights of a network, but not what it computes",
-    ".ckpt": "is a checkpoint of a training, not an exported network",
+    ".ckpt": "is a training checkpoint, not an exported network",
     ".so": "is a compiled library",
 }
 """Endings of files that people give instead of an exported network -> what these files are."""

@@ -122,7 +122,7 @@ class Estimate:
         share = f"{self.interval * 100:g} % intervals"
         lines = [f"{self.device_id}, search of {self.trials} programs, {share}"]
         if self.is_new_device:
-            lines.append(f"Nothing was measured on {self.device_id}: figures follow from what its probe says.")
+            lines.append(f"Nothing was measured on {self.device_id}: the figures are predicted from its probe.")
         if self.kernels:
             lines.append(plain_table([_line(each, 1.0) for each in self.kernels], _columns("us")))
         for each in self.networks:
@@ -159,7 +159,7 @@ def _network_text(network: NetworkEstimate) -> str:
     lines: list[Mapping[str, Any]] = [_line(kernel, 1e3) for kernel in network.kernels]
     if network.rest_us is not None:
         lines.append(
-            {"name": "small kernels, runtime", "latency": network.rest_us / 1e3, "source": "as of other networks"}
+            {"name": "small kernels, runtime", "latency": network.rest_us / 1e3, "source": "as in other networks"}
         )
     total = {"latency": network.latency_us / 1e3, "low": network.low_us / 1e3, "high": network.high_us / 1e3}
     note = f"{network.measured_share * 100:.0f} % of the kernels' time measured"

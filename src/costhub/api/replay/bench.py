@@ -101,7 +101,7 @@ def bench_search(
     needs_features = not (isinstance(strategy, str) and strategy in WITHOUT_MODEL)
     model = model if needs_features else None
     if strategy == "model" and model is None:
-        raise ArgumentError("The strategy model needs a model; name one, or take another strategy.")
+        raise ArgumentError("The strategy model needs a model; name one, or choose another strategy.")
     own = _own_model(model)
     METHODS.check(options.method)
     played: list[ReplayWorkload] = []
@@ -128,7 +128,7 @@ def _devices(options: BenchOptions) -> tuple[str, ...]:
     if options.split is not None and options.data is None:
         raise ArgumentError("--split (split=...) divides measurements of your own; name them with --data (data=...).")
     if options.data is not None and len(options.devices) > 1:
-        raise ArgumentError("With --data (data=...), name one device: programs of several are not comparable.")
+        raise ArgumentError("With --data (data=...), name one device: programs of several devices are not comparable.")
     if options.data is None:
         unknown = [device for device in options.devices if device not in SUITE]
         if unknown:
@@ -165,7 +165,7 @@ def _check_unknown(scorer: Any, device: str, chosen: Set[str]) -> None:
     if known:
         raise ArgumentError(
             f"{getattr(scorer, 'name', '') or 'The model'} has learned from {len(known)} of these {len(chosen)} "
-            f"workloads on {device}, so its score would say nothing. --all (every=True) plays anyway."
+            f"workloads on {device}, so its score would say nothing. --all (every=True) runs it anyway."
         )
 
 
