@@ -37,11 +37,11 @@ def test_a_difference_is_a_sentence_and_exit_code_1(small_hub: Path, costhub: An
 
     done = costhub("lock", "--check")
     assert done.code == 1
-    assert done.out.startswith("The model one is another version: sha256 ")
+    assert done.out.startswith("The model one is another version: its sha256 is ")
     assert json.loads(costhub("lock", "--check", "--json").out)["differences"] == done.out.splitlines()
     refused = costhub("pull", "--locked", "one")
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err.startswith("costhub: one cannot be had as costhub.lock locks it: ")
+    assert refused.err.startswith("costhub: one is not available as costhub.lock locks it: ")
 
 
 def test_names_beside_check_and_an_architecture_beside_locked_are_refused(small_hub: Path, costhub: Any) -> None:

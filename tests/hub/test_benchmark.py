@@ -78,7 +78,7 @@ def test_figures_and_what_is_known_of_their_run_are_read(tmp_path: Path) -> None
     [
         ({"tracks": None}, "expected a list of objects as `tracks`"),
         ({"tracks": [7]}, "expected a list of objects as `tracks`"),
-        ({"tracks": [{**TRACK, "title": 7}]}, "expected a text as `title`, got int"),
+        ({"tracks": [{**TRACK, "title": 7}]}, "expected a string as `title`, got int"),
         ({"tracks": [{**TRACK, "workloads": -1}]}, "expected a count as `workloads`"),
         ({"tracks": [{**TRACK, "rows": [{**ROW, "kind": "best"}]}]}, "of the kind 'best'"),
         ({"tracks": [{**TRACK, "rows": [{**ROW, "top_1": 1.5}]}]}, "top_1 1.5, expected 0 to 1"),

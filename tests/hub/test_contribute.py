@@ -101,7 +101,7 @@ def test_the_later_of_two_equal_pull_requests_closes_itself(
     assert done is not None
     assert (done.pull_request, done.was_there) == (1, True)
     assert [pull.status for pull in dataset.pulls[REPO]] == ["open", "closed"]
-    assert dataset.pulls[REPO][1].comments == [f"The same measurements are in {done.url} already."]
+    assert dataset.pulls[REPO][1].comments == [f"The same measurements are already in {done.url}."]
 
 
 def test_a_connection_that_is_cut_is_a_sentence_and_the_next_run_goes_on(

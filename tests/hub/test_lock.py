@@ -48,7 +48,7 @@ def test_a_new_version_is_noticed_and_not_pulled_instead(hub: Path, path: Path) 
     (told,) = check_lock(path)
     assert told.startswith("The model acme-one ")
     assert pin.sha256[:12] in told or pin.resolved in told
-    with pytest.raises(LockError, match=r"acme-one cannot be had as .* locks it: .*has the revision"):
+    with pytest.raises(LockError, match=r"acme-one is not available as .* locks it: .*has the revision"):
         find_locked("acme-one", path=path)
 
 
@@ -91,7 +91,7 @@ def test_a_dataset_is_locked_by_all_of_its_shards(path: Path, tmp_path: Path, mo
     next((mine / "workloads").iterdir()).unlink()
 
     (told,) = check_lock(path)
-    assert told.startswith("The dataset lab/mine is another version: sha256 ")
+    assert told.startswith("The dataset lab/mine is another version: its sha256 is ")
 
 
 def test_a_folder_is_not_locked(hub: Path, path: Path) -> None:

@@ -262,7 +262,7 @@ def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: An
     theirs = {path.name: path.read_bytes() for path in other.iterdir()}
     hugging_face.before_commit = lambda: hugging_face.change("acme/one", theirs, message="quicker")
 
-    with pytest.raises(HubError, match="changed by somebody else"):
+    with pytest.raises(HubError, match="changed by someone else"):
         publish(sound_model("gbt"), "hf-hub:acme/one", agree=True)
     assert set(hugging_face.files("acme/one")) == {".gitattributes", *theirs}
 
@@ -274,7 +274,7 @@ def test_a_head_that_never_stands_still_ends_in_a_sentence(
     hugging_face.commit("acme/one", {".gitattributes": b"x"})
     hugging_face.faults.append(_fault("POST .*/commit/", status=409, times=99))
 
-    with pytest.raises(HubError, match="changed by somebody else"):
+    with pytest.raises(HubError, match="changed by someone else"):
         publish(sound_model("gbt"), "hf-hub:acme/one", agree=True)
     assert len([r for r in hugging_face.requests if "/commit/" in r]) == module_remote_repo.ATTEMPTS
 

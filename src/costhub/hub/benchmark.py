@@ -94,7 +94,7 @@ def _list(mapping: Mapping[str, Any], key: str, path: Path) -> Sequence[Mapping[
 def _text(mapping: Mapping[str, Any], key: str, path: Path) -> str:
     found = mapping.get(key)
     if not isinstance(found, str):
-        raise DataError(f"{path} is not a leaderboard: expected a text as `{key}`, got {type(found).__name__}.")
+        raise DataError(f"{path} is not a leaderboard: expected a string as `{key}`, got {type(found).__name__}.")
     return found
 
 

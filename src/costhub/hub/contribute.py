@@ -210,7 +210,7 @@ def _first_sent(repo: Repository, offer: Offer, pushed: PushedCommit) -> Contrib
     if first is None or first.pull_request == pushed.pull_request or not isinstance(repo, RemoteRepo):
         return Contribution(offer, pushed.url, pushed.pull_request, was_there=False)
     if pushed.pull_request is not None:
-        repo.close(pushed.pull_request, f"The same measurements are in {first.url} already.")
+        repo.close(pushed.pull_request, f"The same measurements are already in {first.url}.")
     return Contribution(offer, first.url, first.pull_request, was_there=True)
 
 

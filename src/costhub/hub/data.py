@@ -120,7 +120,7 @@ def _in_local_hub(address: Address) -> DataAddress:
     name = address.name
     if address.revision is not None:
         raise AddressError(
-            f"{address} names a revision, which datasets have on the Hugging Face hub only. Write {name}, or "
+            f"{address} names a revision, but only datasets on the Hugging Face hub have revisions. Write {name}, or "
             f"hf-hub:ORG/NAME@{address.revision}."
         )
     datasets = dataset_folders()

@@ -171,9 +171,9 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
         raise ValueError("a pin needs kind, name, resolved and sha256")
     name, resolved, sha256 = texts
     if not _SHA256.fullmatch(sha256):
-        raise ValueError("a sha256 is not one")
+        raise ValueError("a sha256 is not 64 hexadecimal digits")
     if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
-        raise ValueError("a commit is not one")
+        raise ValueError("a commit is not 40 to 64 hexadecimal digits")
     return Pin(kind, name, resolved, sha256, commit)
 
 
@@ -203,9 +203,9 @@ def _difference(pin: Pin) -> str:
         if now.resolved != pin.resolved:
             return f"{what} stood for {clean(pin.resolved, 99)} and now stands for {now.resolved}. {_UPDATE}"
         if now.sha256 != pin.sha256:
-            return f"{what} is another version: sha256 {now.sha256[:12]}, locked is {pin.sha256[:12]}. {_UPDATE}"
+            return f"{what} is another version: its sha256 is {now.sha256[:12]}, not {pin.sha256[:12]}. {_UPDATE}"
         if now.commit != pin.commit:
-            return f"{what} is at commit {now.commit}, locked is {pin.commit}. {_UPDATE}"
+            return f"{what} is at commit {now.commit}, but {pin.commit} is locked. {_UPDATE}"
         if pin.kind == "model":
             verified_folder(find_model(pin.address))
     except CosthubError as error:
@@ -213,7 +213,7 @@ def _difference(pin: Pin) -> str:
     return ""
 
 
-_UPDATE = "`costhub lock` takes it over; `costhub pull --locked` still fetches the locked version where a hub keeps it."
+_UPDATE = "`costhub lock` accepts it; `costhub pull --locked` still fetches the locked version where a hub keeps it."
 
 
 def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
@@ -242,11 +242,11 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
         found = find_model(pin.address)
         revision = found.entry.manifest.revision
     except CosthubError as error:
-        raise LockError(f"{name} cannot be had as {path} locks it: {error}") from error
+        raise LockError(f"{name} is not available as {path} locks it: {error}") from error
     if revision != pin.sha256 or found.entry.name != pin.resolved:
         raise LockError(
             f"{clean(pin.address, 200)} has the sha256 {revision[:12]}, but {path} locks {pin.sha256[:12]}: its "
-            "content has changed. Do not use it before you know why."
+            "content has changed. Do not use it until you know why."
         )
     return found
 

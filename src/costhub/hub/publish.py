@@ -182,10 +182,10 @@ class _Publication:
         """
         head = self.repo.head()
         if head is None:
-            raise HubError(f"{plan.to} was deleted meanwhile. Run the command again.")
+            raise HubError(f"{plan.to} was deleted in the meantime. Run the command again.")
         added, removed = self._changes(head)
         if not set(removed) <= set(plan.removed):
-            raise HubError(f"{plan.to} was changed by somebody else meanwhile. Run the command again.")
+            raise HubError(f"{plan.to} was changed by someone else in the meantime. Run the command again.")
         if not added and not removed:
             return PushedCommit(head.commit, plan.to)
         return self.repo.commit(head, added, removed, message=message)

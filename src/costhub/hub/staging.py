@@ -73,7 +73,7 @@ def check_consent(agree: Any) -> None:
     """
     if agree is not True and not callable(agree):
         raise RefusedError(
-            f"agree is {agree!r:.40}. Nothing was sent: pass agree=True, or a function that gets the plan of what "
+            f"agree is {agree!r:.40}. Nothing was sent: pass agree=True, or a function that receives the plan of what "
             "would be sent and returns True."
         )
 

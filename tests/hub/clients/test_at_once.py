@@ -102,7 +102,7 @@ def test_two_publishers_of_one_model_leave_a_whole_one(
         assert not same
         (told,) = (said for code, _, said in done if code)
         assert told.startswith("costhub: ")
-        assert "changed by somebody else meanwhile. Run the command again." in told
+        assert "changed by someone else in the meantime. Run the command again." in told
     ends = {
         name: content
         for name, content in server.files(MODEL).items()

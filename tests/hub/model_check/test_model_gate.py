@@ -158,7 +158,7 @@ def a_thousand_files(folder: Path) -> None:
         (folder / f"{number}.md").write_text("x")
 
 
-@hostile("more than a text of a model needs")
+@hostile("more than a text file of a model needs")
 def a_huge_configuration(folder: Path) -> None:
     with (folder / "config.json").open("r+b") as file:
         file.truncate(64 << 20)
@@ -317,7 +317,7 @@ def a_figure_typed_by_hand(folder: Path) -> None:
     path.write_text("---\n".join([head, block, re.sub(r"0\.\d\d\d", "0.999", body, count=1)]))
 
 
-@hostile("shows other figures than")
+@hostile("shows figures that differ from those in")
 def an_evaluation_of_another_model(folder: Path) -> None:
     path = folder / "evaluation.json"
     told = json.loads(path.read_text())
@@ -357,7 +357,7 @@ def a_version_with_escapes(folder: Path) -> None:
     change_block(folder, "card_version", '"\\e[2J1"')
 
 
-@hostile("shows other figures than config.json")
+@hostile("shows figures that differ from those in config.json")
 def figures_in_the_configuration_alone(folder: Path) -> None:
     metrics = json.loads((folder / "config.json").read_text())["metrics"]
     change_config(folder, metrics={**metrics, "top_1": 1.0})
@@ -379,23 +379,23 @@ def change_in_card(folder: Path, **changes: Any) -> None:
     path.write_text(render(replace(parse(path.read_text()), **changes)))
 
 
-@hostile("shows other figures by operator or device than evaluation.json")
+@hostile("shows figures by operator or device that differ from evaluation.json")
 def figures_of_an_operator_that_no_workload_gives(folder: Path) -> None:
     first, *others = parse((folder / "README.md").read_text()).operators
     change_in_card(folder, operators=[{**first, "top_1": 1.0}, *others])
 
 
-@hostile("shows other figures by operator or device than evaluation.json")
+@hostile("shows figures by operator or device that differ from evaluation.json")
 def figures_of_a_device_that_has_none(folder: Path) -> None:
     change_in_card(folder, devices=[{"device_id": "nvidia-h200", "workloads": 1, "programs": 1, "top_1": 1.0}])
 
 
-@hostile("shows other figures by operator or device than evaluation.json")
+@hostile("shows figures by operator or device that differ from evaluation.json")
 def more_workloads_than_there_are(folder: Path) -> None:
     change_in_card(folder, held_out={"workloads": 4000, "devices": 1, "programs": 10**6})
 
 
-@hostile("shows other figures by operator or device than evaluation.json")
+@hostile("shows figures by operator or device that differ from evaluation.json")
 def another_noise_floor(folder: Path) -> None:
     change_in_card(folder, noise_floor=0.5)
 

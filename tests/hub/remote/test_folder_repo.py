@@ -47,7 +47,7 @@ def test_a_stale_head_is_refused(repo: FolderRepo, tmp_path: Path) -> None:
     before = head(repo)
     repo.commit(before, {"x": local(tmp_path, "one")}, [], message="quicker")
 
-    with pytest.raises(StaleError, match="changed by somebody else"):
+    with pytest.raises(StaleError, match="changed by someone else"):
         repo.commit(before, {"x": local(tmp_path, "two")}, [], message="late")
 
     assert (repo.folder / "x").read_text() == "one"

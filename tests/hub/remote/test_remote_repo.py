@@ -53,7 +53,7 @@ def test_a_commit_is_made_on_the_head_that_was_seen(repo: RemoteRepo, local: Pat
     seen = head(repo)
     hugging_face.change("datasets/acme/data", {"x.json": b"1"}, message="quicker")
 
-    with pytest.raises(StaleError, match="changed by somebody else"):
+    with pytest.raises(StaleError, match="changed by someone else"):
         repo.commit(seen, {"b.parquet": local}, [], message="late")
 
     done = repo.commit(head(repo), {"b.parquet": local}, ["a.parquet"], message="again")

@@ -140,7 +140,7 @@ def test_more_than_a_review_takes_is_not_unpacked(
             changed.setattr(module, name, 4)
             changed.setattr(module, "check_folder", None)
             (what,) = refusals(new, None)
-        assert "more than a review takes" in what
+        assert "more than a review accepts" in what
 
 
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -152,7 +152,7 @@ def test_a_head_that_never_stands_still_ends_in_a_sentence(
     monkeypatch.setattr("costhub.hub.remote.remote_repo.time.sleep", lambda seconds: None)
     hugging_face.faults.append(sys.modules["loopback_hub"].Fault("POST .*/commit/", status=412, times=99))
 
-    with pytest.raises(HubError, match="changed by somebody else"):
+    with pytest.raises(HubError, match="changed by someone else"):
         merge_pull_request(pull, folder)
     assert hugging_face.pulls[REPO][0].status == "open"
 

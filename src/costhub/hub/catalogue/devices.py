@@ -135,7 +135,7 @@ def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"{path} is not a device index ({class_and_line(error):.300}). If it is in the cache, remove it and run "
-            "`costhub probe` again; else restore it, or reinstall costhub."
+            "`costhub probe` again; otherwise restore it, or reinstall costhub."
         ) from error
 
 

@@ -133,7 +133,7 @@ def _walk(root: Path, *, skip_hidden: bool, checks_names: bool = True) -> Iterat
 def _check_file(file: _ListedFile) -> None:
     suffix = file.path.suffix
     if suffix in (".json", ".md") and file.size > MAX_TEXT_BYTES:
-        raise ModelError(f"{file.name} has {file.size:,} bytes, more than a text of a model needs.")
+        raise ModelError(f"{file.name} has {file.size:,} bytes, more than a text file of a model needs.")
     with open_regular(file.path, follow=False, error=ModelError) as opened:
         first = opened.read(10)
     if suffix == ".safetensors":
@@ -240,7 +240,7 @@ def _tensor_range(entry: dict[str, Any]) -> tuple[int, int]:
     """
     shape, (start, end) = entry["shape"], entry["data_offsets"]
     if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
-        raise ValueError("no whole numbers")
+        raise ValueError("its numbers are not whole")
     if end - start != _DTYPE_BYTES[entry["dtype"]] * math.prod(shape):
         raise ValueError("shape and place differ")
     return start, end

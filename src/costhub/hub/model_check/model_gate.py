@@ -152,7 +152,7 @@ def _check_card(root: Path, info: ModelInfo) -> None:
         (CONFIG, info.metrics or card.totals),  # missing if the model was evaluated later
     ):
         if not isinstance(totals, dict) or any(totals.get(key) != card.totals[key] for key in METRICS):
-            raise ModelError(f"{CARD} shows other figures than {name} holds. Render it again.")
+            raise ModelError(f"{CARD} shows figures that differ from those in {name}. Render it again.")
     _check_summary(card, evaluation)
     for key in METRICS:
         least = -1 if key == "spearman" else 0
@@ -170,4 +170,4 @@ def _check_summary(card: ModelCard, evaluation: Mapping[str, Any]) -> None:
         raise ModelError(f"{EVALUATION} has no rows of workloads that a card could show. Evaluate again.") from error
     summary = {**held_out, "noise_floor": evaluation.get("noise_floor")}
     if any(getattr(card, key) != value for key, value in summary.items()):
-        raise ModelError(f"{CARD} shows other figures by operator or device than {EVALUATION} holds. Render it again.")
+        raise ModelError(f"{CARD} shows figures by operator or device that differ from {EVALUATION}. Render it again.")

@@ -105,7 +105,7 @@ class FolderRepo:
     def _refuse_stale(self, head: Head) -> None:
         now = self.head()
         if now is None or now.commit != head.commit:
-            raise StaleError(f"{self.folder} was changed by somebody else meanwhile. Run the command again.")
+            raise StaleError(f"{self.folder} was changed by someone else in the meantime. Run the command again.")
 
     def _tables(self) -> list[Path]:
         """The folders that writers lock."""
@@ -127,7 +127,7 @@ class FolderRepo:
             # Rows finished before the locks were held, or in a new device folder, must not be lost.
             self._refuse_stale(head)
             if self._tables() != tables:
-                raise StaleError(f"{self.folder} got a new device meanwhile. Run the command again.")
+                raise StaleError(f"{self.folder} got a new device in the meantime. Run the command again.")
             swap_in(self.folder, new, place.with_name(f"{place.name}-old"))
 
     def find_pull_request(self, mark: str) -> None:
@@ -139,7 +139,7 @@ class FolderRepo:
         Raises:
             ArgumentError: Always.
         """
-        raise ArgumentError(f"{self.folder} is a folder, which has no history and no tags. Leave --tag out.")
+        raise ArgumentError(f"{self.folder} is a folder, which has neither history nor tags. Leave --tag out.")
 
 
 def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:

@@ -115,7 +115,7 @@ class RemoteRepo:
             tree = self.api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind)
             entries = [entry for entry in itertools.islice(tree, MOST_LISTED) if isinstance(entry, RepoFile)]
         if len(entries) == MOST_LISTED:
-            raise HubError(f"{self.address} lists {MOST_LISTED:,} files or more, which no repository of costhub has.")
+            raise HubError(f"{self.address} lists {MOST_LISTED:,} files or more, more than any costhub repository has.")
         files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in entries}
         return Head(commit, files, {entry.path: entry.size for entry in entries})
 
@@ -266,7 +266,7 @@ def readable_write_errors(repo: str) -> Iterator[None]:
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
 
     where = f"hf-hub:{repo}"
-    again = "Nothing is half done: run the command again."
+    again = "Nothing was left half done: run the command again."
     try:
         yield
     except errors.GatedRepoError as error:
@@ -297,15 +297,15 @@ def readable_write_errors(repo: str) -> Iterator[None]:
 
 def _refused_by_server(where: str, status: int, error: Exception) -> HubError:
     if status in _STALE:
-        return StaleError(f"{where} was changed by somebody else meanwhile. Run the command again.")
+        return StaleError(f"{where} was changed by someone else in the meantime. Run the command again.")
     if status in (401, 403):
         return HubError(
-            f"{where} does not let you write to it. Log in with `hf auth login` and a token that may write."
+            f"{where} does not let you write to it. Log in with `hf auth login` and a token with write access."
         )
     if status in _READ_ONLY:
         return HubError(_takes_no_writes(where))
     answer = clean(" ".join(str(getattr(error, "server_message", None) or first_line(error)).split()), 300)
-    return HubError(f"{where} answered {status} ({answer}). Nothing is half done; run the command again.")
+    return HubError(f"{where} answered {status} ({answer}). Nothing was left half done; run the command again.")
 
 
 def _takes_no_writes(where: str) -> str:

@@ -203,7 +203,7 @@ def _bounded(stream: Any, limit: int, response: httpx.Response) -> Any:
             for piece in stream:
                 left -= len(piece)
                 if left < 0:
-                    raise _refusal(f"it has more than the {limit:,} bytes that were to be expected", response)
+                    raise _refusal(f"it has more than the {limit:,} bytes that were expected", response)
                 yield piece
 
         def close(self) -> None:

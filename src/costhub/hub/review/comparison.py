@@ -137,19 +137,19 @@ def judge(comparison: Comparison) -> Iterator[Reason]:
     if comparison.shift is not None and not 1 / MOST_SHIFT <= comparison.shift <= MOST_SHIFT:
         yield Reason(
             "refuse",
-            f"{where} the {comparison.repeated:,} programs that the hub measured too take {comparison.shift:.2f} times "
-            f"as long here; at most {MOST_SHIFT:g} times either way was expected of one device.",
+            f"{where} the {comparison.repeated:,} programs that the hub also measured take {comparison.shift:.2f} "
+            f"times as long here; at most {MOST_SHIFT:g} times either way was expected of one device.",
         )
     if comparison.agreement is not None and comparison.agreement < LEAST_AGREEMENT:
         yield Reason(
             "refuse",
-            f"{where} the programs that the hub measured too rank differently here (rank correlation "
+            f"{where} the programs that the hub also measured rank differently here (rank correlation "
             f"{comparison.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected on the same device.",
         )
     if 0 < comparison.repeated < _ENOUGH_PROGRAMS:
         yield Reason(
             "look",
-            f"{where} the hub has measured only {comparison.repeated} of these programs too; "
+            f"{where} the hub has measured only {comparison.repeated} of these programs; "
             f"{_ENOUGH_PROGRAMS} are needed to compare latencies.",
         )
     if comparison.gain is not None and comparison.gain > MOST_GAIN:
@@ -158,7 +158,7 @@ def judge(comparison: Comparison) -> Iterator[Reason]:
             f"{where} a workload is {comparison.gain:.1f} times faster than the best program in the hub.",
         )
     if comparison.held and not comparison.repeated:
-        yield Reason("look", f"{where} no program is one that the hub measured, so the latencies cannot be compared.")
+        yield Reason("look", f"{where} the hub measured none of these programs, so the latencies cannot be compared.")
     if not comparison.held:
         yield Reason("look", f"{where} the hub has no measurements of it yet, so there is nothing to compare with.")
 

@@ -104,7 +104,7 @@ def _too_large(folder: Path, reader: Reader) -> str:
     if rows <= MOST_ROWS and size <= MOST_BYTES:
         return ""
     return (
-        f"It holds {rows:,} rows with {size:,} bytes once decompressed, more than a review takes "
+        f"It holds {rows:,} rows with {size:,} bytes once decompressed, more than a review accepts "
         f"({MOST_ROWS:,} rows, {MOST_BYTES:,} bytes). Ask for smaller ones."
     )
 
@@ -146,7 +146,7 @@ def _unshareable_licences(ours: DataFolder) -> Iterator[Reason]:
         if licence.lower() not in HUB_LICENCES:
             yield Reason(
                 "refuse",
-                f"Rows have the licence {clean(licence, 40)!r}; a hub takes {', '.join(sorted(HUB_LICENCES))}.",
+                f"Rows have the licence {clean(licence, 40)!r}; a hub accepts {', '.join(sorted(HUB_LICENCES))}.",
             )
 
 
@@ -189,7 +189,7 @@ def _names_almost_the_same(ours: DataFolder, theirs: _HubTables) -> Iterator[Rea
         if alike:
             yield Reason(
                 "refuse",
-                f"{clean(alike[0], 60)} differs from a name of the hub by upper and lower case only.",
+                f"{clean(alike[0], 60)} differs from a name in the hub in upper and lower case only.",
             )
 
 

@@ -216,7 +216,7 @@ def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
     alike = equal_but_for_case(path.split("/")[-2] for path in paths)
     if alike:
         raise RefusedError(
-            f"{repo.address}@refs/pr/{number} holds {clean(alike[0], 100)} in two spellings, in upper and lower case."
+            f"{repo.address}@refs/pr/{number} holds {clean(alike[0], 100)} in two spellings that differ in case only."
         )
     beside = _changed_beside(repo, number, head, main, f"{INBOX}/{contribution}/")
     return _refuse_large(PullRequest(repo, number, head.commit, paths, contribution, head.sizes, beside), head)
@@ -253,7 +253,7 @@ def _refuse_large(pull: PullRequest, head: Head) -> PullRequest:
     total = sum(head.sizes[path] for path in pull.paths)
     if len(pull.paths) > MOST_FILES or total > MAX_TOTAL_BYTES:
         raise RefusedError(
-            f"{pull.address} holds {len(pull.paths):,} files with {total:,} bytes, more than a review takes "
+            f"{pull.address} holds {len(pull.paths):,} files with {total:,} bytes, more than a review accepts "
             f"({MOST_FILES:,} files, {MAX_TOTAL_BYTES:,} bytes). Ask for smaller ones."
         )
     return pull

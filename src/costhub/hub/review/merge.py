@@ -100,7 +100,7 @@ def close_known(pull: PullRequest) -> None:
     left = [path for path in head.files if path in set(pull.paths)] if head else []
     if head and left:
         pull.repo.commit(head, {}, left, message=f"Remove what the tables hold (#{pull.number})")
-    pull.repo.close(pull.number, "All of its rows are in the tables already. Thank you!")
+    pull.repo.close(pull.number, "All of its rows are already in the tables. Thank you!")
 
 
 def _close(pull: PullRequest, pushed: PushedCommit) -> None:
@@ -116,7 +116,7 @@ def _close(pull: PullRequest, pushed: PushedCommit) -> None:
 def _commit(pull: PullRequest, reviewed: Path) -> PushedCommit:
     head = pull.repo.head()
     if head is None:
-        raise HubError(f"{pull.repo.address} was deleted meanwhile. Run the command again.")
+        raise HubError(f"{pull.repo.address} was deleted in the meantime. Run the command again.")
     device_ids = DataFolder.open(reviewed).device_ids()
     held = fetch_tables(pull.repo, head.commit, device_ids)
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:

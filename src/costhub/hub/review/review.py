@@ -120,7 +120,7 @@ def _private_copy(folder: Path, place: Path) -> Path:
     except OSError as error:
         raise DataError(
             f"{folder} cannot be copied ({clean(first_line(error), 200)}). It must hold plain files "
-            "that do not change meanwhile."
+            "that do not change in the meantime."
         ) from error
     return place
 
@@ -170,8 +170,8 @@ def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> 
         raise RefusedError("Only measurements are merged; `costhub publish` puts a model into a hub.")
     if pull is None and (against is None or not Path(against).is_dir()):
         raise RefusedError(
-            "A folder is merged into a data folder: give it with --against. For a dataset on the Hugging "
-            "Face hub review the pull request that `costhub contribute` opened."
+            "A folder is merged into a data folder: name that one with --against. For a dataset on the Hugging "
+            "Face hub, review the pull request that `costhub contribute` opened."
         )
 
 

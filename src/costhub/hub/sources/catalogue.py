@@ -83,7 +83,7 @@ def load_sources(path: str | Path = SOURCES_FILE) -> tuple[PublicSource, ...]:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as YAML ({last_line(error)}).") from error
     if not isinstance(content, dict) or not isinstance(content.get("repositories"), list):
-        raise DataError(f"{path} is no catalogue of sources: it needs a list of repositories.")
+        raise DataError(f"{path} is not a catalogue of sources: it needs a list of repositories.")
     refuse_newer(content, newest=SOURCES_VERSION, what=path, error=DataError)
     sources: dict[str, PublicSource] = {}
     for source in _sources(content["repositories"], path):
@@ -116,7 +116,7 @@ def _sources(repositories: Sequence[Any], path: str | Path) -> Iterator[PublicSo
             raise DataError(f"{path} has a repository without a list of sources.")
         for entry in listed:
             if not _is_map(entry):
-                raise DataError(f"{path} has a source that is no map: {entry!r:.80}.")
+                raise DataError(f"{path} has a source that is not a map: {entry!r:.80}.")
             yield _checked({**shared, **entry}, path)
 
 

@@ -70,7 +70,7 @@ class GitRevision:
     Example:
         >>> GitRevision("ext::sh -c id", "0" * 40, protocols=("https",))
         Traceback (most recent call last):
-        costhub.errors.HubError: ext::sh -c id is not an address that is fetched. Write https://HOST/PATH.
+        costhub.errors.HubError: ext::sh -c id is not an address that costhub fetches. Write https://HOST/PATH.
     """
 
     def __init__(self, address: str, revision: str, *, protocols: Sequence[str] = PROTOCOLS) -> None:
@@ -86,7 +86,7 @@ class GitRevision:
         """
         if not address.startswith(tuple(f"{protocol}://" for protocol in protocols)):
             forms = " or ".join(f"{protocol}://HOST/PATH" for protocol in protocols)
-            raise HubError(f"{clean(address, 200)} is not an address that is fetched. Write {forms}.")
+            raise HubError(f"{clean(address, 200)} is not an address that costhub fetches. Write {forms}.")
         self.address, self.revision = address, revision
         self._protocols = tuple(protocols)
         self._held = contextlib.ExitStack()
@@ -115,8 +115,8 @@ class GitRevision:
             mode, file = _entry(entry)
             if mode not in _REGULAR:
                 raise HubError(
-                    f"{clean(file.path, 200)} in {self.address} is {_KINDS.get(mode, 'no file')}. Only regular files "
-                    "are fetched."
+                    f"{clean(file.path, 200)} in {self.address} is {_KINDS.get(mode, 'not a file')}. Only regular "
+                    "files are fetched."
                 )
             found.append(file)
             if len(found) > MOST_FILES:
@@ -151,7 +151,7 @@ class GitRevision:
             size = 0
             while block := git.output.read(_BLOCK_BYTES):
                 if not size and block.startswith(_LFS):
-                    raise HubError(f"{said} lies in Git LFS, which is not fetched. Clone the repository with git-lfs.")
+                    raise HubError(f"{said} is in Git LFS, which is not fetched. Clone the repository with git-lfs.")
                 size += len(block)
                 if size > limit:
                     raise HubError(f"{said} has more than {limit:,} bytes; it is refused.")
