@@ -66,7 +66,7 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
     assert is_as_rendered(card)
     assert "| continued from | local/source |" in card
     assert "| carried over by | lottery, 40 trials, " in card
-    assert "of a layer's weights transferable at the mean" in card
+    assert "of a layer's weights transferable" in card
     told = json.loads((out / "adaptation.json").read_text())
     assert (told["source"], told["method"], told["trials"]) == ("local/source", "lottery", 40)
     assert [point["trials"] for point in told["curve"]] == [0, 32]

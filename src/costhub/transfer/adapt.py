@@ -60,7 +60,7 @@ class Adaptation:
             text += f" of at most {self.stopped.cap}"
         last = [share for network in self.shares for share in network[-1].values()]
         if last:
-            text += f", {statistics.fmean(last):.0%} of a layer's weights transferable at the mean"
+            text += f", on average {statistics.fmean(last):.0%} of a layer's weights transferable"
         return text if self.chosen == ADAPTED else f"{text}; the {self.chosen} model led"
 
     def to_pandas(self) -> Any:

@@ -166,7 +166,7 @@ def test_a_board_that_was_probed_at_no_time_is_refused(boards: Boards, identity:
 def test_boards_of_two_kinds_are_refused(boards: Boards, serve: Serve, identity: dict[str, Any]) -> None:
     boards.identify()
     serve(said={**identity, "device": {**identity["device"], "device_id": "vax-780"}})
-    with pytest.raises(DeviceError, match=r"not of one kind: .*'vax-780'"):
+    with pytest.raises(DeviceError, match=r"of different kinds: .*'vax-780'"):
         boards.identify()
 
 

@@ -185,7 +185,7 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "weight": (payload("weights", "weight_99", pickled(Bomb())), "weight_99 in it holds more than tensors"),
     "constant": (payload("constants", "tensor_99", pickled(Bomb())), "tensor_99 in it holds more than tensors"),
     "opaque": (payload("constants", "opaque_obj_0", pickle.dumps(Bomb())), "it holds a pickle"),
-    "object": (payload("constants", "custom_obj_0", b"PK"), "an object of a class of its own"),
+    "object": (payload("constants", "custom_obj_0", b"PK"), "an object of a custom class"),
     "elsewhere": (
         payload("constants", "../../opaque_obj_0", b""),
         "'../../opaque_obj_0', which is not a|does not",
@@ -217,7 +217,7 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "size-import": (with_sizes(f"__import__('builtins').{CODE}"), "the expr_str"),
     "objects": (
         graph(lambda p: p["graph_module"]["graph"].update(custom_obj_values={"a": {"name": "a", "class_fqn": "b"}})),
-        "objects of classes of their own",
+        "objects of custom classes",
     ),
 }
 

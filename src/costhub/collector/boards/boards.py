@@ -253,7 +253,7 @@ class Boards:
                 ours, theirs = (i.device["device_id"] if i else None for i in (identity, other))
                 if ours and theirs and ours != theirs:
                     raise DeviceError(
-                        f"The boards under the key {self.key!r} are not of one kind: {name} is {theirs!r}, "
+                        f"The boards under the key {self.key!r} are of different kinds: {name} is {theirs!r}, "
                         f"{session.board} is {ours!r}. Give each kind a key of its own (`costhub board serve "
                         "--key`)."
                     )

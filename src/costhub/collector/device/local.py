@@ -77,7 +77,7 @@ def find_local(names: Sequence[str]) -> list[LocalDevice]:
     if len({(device.row["kind"], device.isa) for device in devices}) > 1:
         raise DeviceError(
             f"{' and '.join(d.device_id for d in devices)} run differently compiled programs; collect on one "
-            "after the other. Devices that differ in their number of threads alone can share a collection."
+            "after the other. Devices that differ only in their number of threads can share a collection."
         )
     return devices
 

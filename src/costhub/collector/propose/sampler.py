@@ -194,7 +194,7 @@ class Sampler:
             WorkloadError: The code of the user's design space fails.
         """
         if shares.model and scorer is None:
-            raise ArgumentError("The shares have a part for a model, but there is no model; name one with --model.")
+            raise ArgumentError("The shares include a model, but there is no model; name one with --model.")
         _, mutated, guided = self._turns.take(count, shares)
         parents = parents if len(self._seen) >= RANDOM_FIRST else ()
         programs = self.guide(parents, guided, scorer) if scorer and guided else []

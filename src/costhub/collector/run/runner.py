@@ -248,7 +248,7 @@ class Runner:
         """Passes the expected outputs of the previous process on to a new one."""
         if self._result(run_default, EXPECTED_TIMEOUT_S).status != "ok":
             raise MeasureError(
-                f"The default program {run_default.args[0]} ran before and does not run any more; "
+                f"The default program {run_default.args[0]} ran before but no longer does; "
                 "it must stay where it is until the runner ends."
             )
         self._expected_pid = self._child.pid

@@ -30,7 +30,7 @@ _ENTRIES = re.compile(
 """Everything that `torch.export.save` writes, except the two kinds below."""
 _RUNS = {
     "data/aotinductor/": "compiled code",
-    "data/constants/custom_obj_": "an object of a class of its own",
+    "data/constants/custom_obj_": "an object of a custom class",
     "data/constants/opaque_obj_": "a pickle",
 }
 
@@ -139,7 +139,7 @@ def _reader(file: BinaryIO, names: Sequence[str]) -> Callable[[str], bytes]:
     archive = PT2ArchiveReader(file)
     # A zip file can be crafted to look different to two readers.
     if sorted(set(archive.get_file_names())) != sorted(names):
-        raise WorkloadError("torch finds other files in it than Python does")
+        raise WorkloadError("torch and Python find different files in it")
     return archive.read_bytes
 
 
@@ -200,7 +200,7 @@ def _check_program(value: Any, key: str = "") -> None:
         for name, entry in value.items():
             _check_text(name, "")
             if name == "custom_obj_values" and entry:
-                raise WorkloadError("it holds objects of classes of their own; export the network without them")
+                raise WorkloadError("it holds objects of custom classes; export the network without them")
             if name not in _FREE:
                 _check_program(entry, name)
     elif isinstance(value, list):
