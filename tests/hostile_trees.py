@@ -169,7 +169,7 @@ FORMS: dict[str, tuple[Change, str]] = {
     "chain": (_chain, "a tree is deeper than 16"),
     "deep": (_deep, "nests objects more than 8 deep"),
     "short": (_shorter("split_indices"), "split_indices of tree 0 is not a number for each"),
-    "id": (lambda d: trees_of(d)[0].update(id=FAR), "tree 0 has another id"),
+    "id": (lambda d: trees_of(d)[0].update(id=FAR), "tree 0 has the wrong id"),
     "count": (
         _of_model("gradient_booster", "model", "gbtree_model_param", "num_trees", value=str(FAR)),
         f"it says {FAR} trees and holds",

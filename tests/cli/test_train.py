@@ -233,7 +233,7 @@ def test_a_device_of_which_nothing_is_known_cannot_be_conditioned_on(
 ) -> None:
     assert run(["train", "--data", str(data), "--arch", "conditioned", "--out", str(tmp_path / "model")]) == 2
 
-    assert "Nothing is known of the device 'acme-one'" in capsys.readouterr().err
+    assert "Nothing is known about the device 'acme-one'" in capsys.readouterr().err
 
 
 def test_an_unknown_architecture_exits_with_2(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -341,7 +341,7 @@ def test_a_disk_that_breaks_every_part_is_told(real: DataFolder, monkeypatch: py
         raise PartLost
 
     monkeypatch.setattr(FeatureCache, "read", lost)
-    with pytest.raises(DataError, match="damaged again and again; check the disk"):
+    with pytest.raises(DataError, match="keep getting damaged; check the disk"):
         load_programs(real.path, spec="trace_tokens@1")
 
 
@@ -379,5 +379,5 @@ def test_a_draw_takes_so_many_programs_of_each_workload_whatever_else_is_read(
     assert set(drawn.latency_s) < set(larger.latency_s)
     assert set(drawn.latency_s) != set(other.latency_s)
     assert load_programs(folder.path, per_workload=100).n == 60
-    with pytest.raises(DataError, match="per_workload is 0, and must be at least 1"):
+    with pytest.raises(DataError, match="per_workload is 0, but must be at least 1"):
         load_programs(folder.path, per_workload=0)

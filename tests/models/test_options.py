@@ -92,7 +92,7 @@ def test_changes_may_be_values_or_the_text_of_values() -> None:
         ({"size": True}, "size must be a whole number, got True"),
         ({"rate": "fast"}, "rate must be a number, got 'fast'"),
         ({"deep": "yes"}, "deep must be true or false, got 'yes'"),
-        ({"kind": 3}, "kind must be a text, got 3"),
+        ({"kind": 3}, "kind must be a string, got 3"),
         ({"size": "11"}, "size must be between 1 and 10, got 11"),
     ],
 )

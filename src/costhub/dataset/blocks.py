@@ -155,9 +155,7 @@ class ProgramBlock:
                 device_ids=(self.features.device_id,),
             )
         folders = " or ".join(str(cache.folder) for cache in self.features.caches)
-        raise DataError(
-            f"The cached features in {folders} are damaged again and again; check the disk, or remove the folder."
-        )
+        raise DataError(f"The cached features in {folders} keep getting damaged; check the disk, or remove the folder.")
 
 
 def open_devices(

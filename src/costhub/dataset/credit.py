@@ -83,7 +83,7 @@ def check_licence(licence: str | None) -> None:
             message = f"The licence {licence!r} is not an SPDX name, and hubs would refuse the rows. Write {name}."
             raise ArgumentError(message)
     log.warning(
-        "`costhub contribute` will refuse these rows: hubs do not take the licence %r, but %s.",
+        "`costhub contribute` will refuse these rows: hubs do not accept the licence %r, only %s.",
         licence,
         ", ".join(sorted(HUB_LICENCES)),
     )

@@ -196,7 +196,7 @@ def convert_table(table: pa.Table, form: Format) -> Any:
     except ImportError as error:
         raise FormatError(
             f"The format {form!r} needs the package {form}, which is not installed: "
-            "`pip install 'costhub[datasets]'` brings it."
+            "`pip install 'costhub[datasets]'` installs it."
         ) from error
     if form == "pandas":
         return table.to_pandas()
@@ -240,7 +240,7 @@ def load_programs(
         UnknownNameError: The feature spec does not exist.
     """
     if per_workload is not None and per_workload < 1:
-        raise DataError(f"per_workload is {per_workload}, and must be at least 1. Leave it out to read all programs.")
+        raise DataError(f"per_workload is {per_workload}, but must be at least 1. Leave it out to read all programs.")
     devices = open_devices(path, device, workloads, spec, failures=failures)
     if per_workload is not None:
         devices = [block.at_most(per_workload, seed=seed) for block in devices]

@@ -103,11 +103,11 @@ def _is_text_list(value: object) -> bool:
 _LATER = frozenset({"method", "data_credit", "train_devices", "datasets", "test_datasets"})
 """Fields that the first model folders lack."""
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "str": ("a text", _is_text),
-    "str | None": ("a text or null", lambda value: value is None or _is_text(value)),
+    "str": ("a string", _is_text),
+    "str | None": ("a string or null", lambda value: value is None or _is_text(value)),
     "int": ("a whole number", _is_count),
-    "dict[str, str]": ("an object of texts", _is_text_map),
+    "dict[str, str]": ("an object of strings", _is_text_map),
     "dict[str, float]": ("an object of finite numbers", _is_number_map),
-    "tuple[str, ...]": ("a list of texts", _is_text_list),
+    "tuple[str, ...]": ("a list of strings", _is_text_list),
 }
 """Annotation of a field -> what its value must be, for messages, and a check of a value."""

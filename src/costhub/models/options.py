@@ -119,7 +119,7 @@ def _read(name: str, value: object, present: object) -> object:
             return kind(value)  # type: ignore[call-arg]
     except (ValueError, KeyError):
         pass
-    description = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
+    description = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a string"}
     raise ValueError(f"{name} must be {description[kind.__name__]}, got {value!r}.")
 
 

@@ -54,6 +54,6 @@ def write_progress(path: Path, write: Callable[[Path], object]) -> None:
 def other_training_error(path: Path) -> ModelError:
     """The error for progress that does not belong to the requested training run."""
     return ModelError(
-        f"{path} is the progress of another training: other programs, options or seed. Run that one "
+        f"{path} is the progress of another training run, with other programs, options or seed. Run that one "
         "again to finish it, or remove the file to start over."
     )

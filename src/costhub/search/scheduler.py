@@ -34,7 +34,7 @@ class TrialBatch:
     def __post_init__(self) -> None:
         if self.latency_s.ndim != 1 or self.latency_s.shape != self.scores.shape or not len(self.scores):
             raise ValueError(
-                "A batch has one latency and one score for each of its programs, got shapes "
+                "A batch needs one latency and one score for each of its programs, got shapes "
                 f"{self.latency_s.shape} and {self.scores.shape}."
             )
 
@@ -107,7 +107,7 @@ class StopRule(Protocol):
 class TaskRule:
     """A `StopRule` that looks only at the batches of the task."""
 
-    why = "New trials promise too little."
+    why = "New trials promise too little gain."
 
     def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
         """Whether the task should be measured further.

@@ -174,7 +174,7 @@ class SearchModel:
         if len(raw) > 1 and np.ptp(raw) == 0 and not task.constant:
             task.constant = True
             self.health.constant_rounds += 1
-            log.warning("All %d candidates score the same: this round of the search is a random one.", len(raw))
+            log.warning("All %d candidates score the same: this round of the search is random.", len(raw))
 
     def _give_up(self, task: _TaskState, what: str) -> None:
         """Returns to the pretrained model, whose scores have another scale."""

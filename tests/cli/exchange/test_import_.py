@@ -107,7 +107,7 @@ def test_nothing_imported_is_a_failure(database: Path, tmp_path: Path, capsys: p
     [
         ("{", "cannot be read as JSON"),
         ("{}", "is not a JSON list"),
-        ("[]", "number of names (0) is not that of workloads (1)"),
+        ("[]", "number of names (0) differs from that of workloads (1)"),
         ("[7]", "Entry 0 of the names is 7"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_log_of_ansor_is_imported_and_what_is_left_out_is_said(
         "1 measurement of 1 workload was added: 1 ran, 0 failed on the device.",
         "1 lines were refused:",
     )
-    assert third.startswith("  1 because its workload is 'conv_layer'; known are conv2d_layer, ")
+    assert third.startswith("  1 because its workload is 'conv_layer'; the known ones are conv2d_layer, ")
     assert (again["ok"], again["known"], again["refused"]) == (0, 1, 1)
     columns = ["contributor", "licence", "tvm_version", "proposed_by"]
     [row] = DataFolder.open(tmp_path / "out").measurements("nvidia-h200", columns).to_pylist()

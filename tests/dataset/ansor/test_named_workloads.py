@@ -51,7 +51,7 @@ def test_equal_padding_gives_equal_workloads() -> None:
     ("key", "why"),
     [
         ('["d7b65649a4dd54becea0a52aabbc5af5", 1, 2]', "a hash"),
-        ('["attention_layer", 1]', "'attention_layer'; known are conv2d_layer"),
+        ('["attention_layer", 1]', "'attention_layer'; the known ones are conv2d_layer"),
         ('["matmul_layer", 1, 2]', "2 arguments"),
         ('["matmul_layer", 1, 2, 0]', "columns in its workload key is 0"),
         ('["matmul_layer", 1, 2, 1e9]', "columns"),

@@ -371,5 +371,5 @@ def test_only_the_records_of_one_target_are_taken(search: Any, tmp_path: Path) -
 def test_a_folder_without_a_record_of_the_target_is_refused_with_those_that_it_has(search: Any, tmp_path: Path) -> None:
     folder = search.write(tmp_path / "db")
 
-    with pytest.raises(DataError, match=r'no good record for the target \{"mcpu": "znver9"\}, but for .*llvm.* \(12\)'):
+    with pytest.raises(DataError, match=r'good record for the target \{"mcpu": "znver9"\}, only for .*llvm.* \(12\)'):
         examine(folder, target={"mcpu": "znver9"})

@@ -73,7 +73,7 @@ def test_a_row_of_no_part_is_refused(part: float) -> None:
 
 
 def test_rows_too_narrow_for_the_parts_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"parts of \[3, 1\] columns have one more, got 2"):
+    with pytest.raises(ValueError, match=r"parts of \[3, 1\] columns need one more, got 2"):
         split_parts(np.zeros((1, 2), np.float32), np.array([1]), [3, 1])
 
 

@@ -46,7 +46,7 @@ def test_other_entries_are_refused(given: Any) -> None:
 
 
 def test_there_must_be_a_name_per_workload() -> None:
-    with pytest.raises(DataError, match=r"The number of names \(1\) is not that of workloads \(2\)"):
+    with pytest.raises(DataError, match=r"The number of names \(1\) differs from that of workloads \(2\)"):
         parse_names(["a"], 2)
 
 
@@ -123,5 +123,5 @@ def test_names_must_fit_the_lines(tmp_path: Path, database: Any, pool: ImportPoo
     path = tmp_path / "w.json"
     path.write_bytes(database.workloads[0])
 
-    with pytest.raises(DataError, match=r"The number of names \(2\) is not that of workloads \(1\)"):
+    with pytest.raises(DataError, match=r"The number of names \(2\) differs from that of workloads \(1\)"):
         load_workloads(path, pool, ImportReport(), names=["a", "b"])

@@ -137,7 +137,7 @@ def test_times_that_are_no_numbers_are_refused(run_secs: Any) -> None:
         (b"7", "it is not .workload, .trace"),
         (b'["1234","aGVsbG8="]', "it is not .workload, .trace"),
         (b'{"a":1,"b":2}', "it is not .workload, .trace"),
-        (line(workload=-1), "its workload -1 is not a number from 0"),
+        (line(workload=-1), "its workload -1 is not a whole number, 0 or more"),
         (line(workload=True), "its workload True"),
         (line(workload="0"), "its workload '0'"),
         (line(trace=[{}, []]), "its trace is not a pair"),

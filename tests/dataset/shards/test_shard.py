@@ -130,7 +130,7 @@ def test_a_shard_of_a_newer_schema_is_refused(tmp_path: Path, table: pa.Table) -
     newer = table.replace_schema_metadata({b"costhub.table": b"measurements", b"costhub.schema_version": b"4"})
     pq.write_table(newer, tmp_path / "x.parquet")
 
-    with pytest.raises(DataError, match="has schema version 4; costhub here reads up to 3"):
+    with pytest.raises(DataError, match="has schema version 4; this costhub reads up to 3"):
         read_shard(tmp_path / "x.parquet")
 
 
@@ -149,7 +149,7 @@ def test_a_shard_with_a_column_too_many_is_refused(tmp_path: Path, table: pa.Tab
 
 
 def test_a_table_of_another_schema_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not have a schema of costhub"):
+    with pytest.raises(DataError, match="does not have a costhub schema"):
         write_shard(pa.table({"x": [1]}), tmp_path / "x.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -149,7 +149,7 @@ def test_the_embedded_datasets_have_splits_that_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 3}, "has the split version 3; costhub here reads up to 2"),
+        ({"version": 3}, "has split version 3; this costhub reads up to 2"),
         ({"costhub": "model"}, "is JSON, but not a split of costhub"),
         ({"train": "w0"}, "lacks one of name, seed, train, test, hold_out"),
         ({"test": [1]}, "lacks one of name, seed, train, test, hold_out"),

@@ -233,7 +233,7 @@ def test_folds_test_on_every_workload_once_and_share_out_the_families() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 13])
 def test_folds_need_two_parts_and_a_workload_each(count: int) -> None:
-    with pytest.raises(DataError, match="12 workloads cannot be dealt"):
+    with pytest.raises(DataError, match="12 workloads cannot be split"):
         split_into_folds(rows_of([7, 4, 1]), count=count, seed=0)
 
 

@@ -58,7 +58,7 @@ def test_exactly_one_flag_says_the_kind(kind: str, flag: str) -> None:
 
 @pytest.mark.parametrize("row", [{"device_id": "a"}, {"device_id": "a", "kind": None}, {"kind": 3}])
 def test_a_device_of_no_kind_is_refused(row: dict[str, Any]) -> None:
-    with pytest.raises(ModelError, match="Nothing is known of the device"):
+    with pytest.raises(ModelError, match="Nothing is known about the device"):
         device_vector(row)
 
 

@@ -125,7 +125,7 @@ def edited(change: dict[str, Any]) -> Any:
         (lambda folder: (folder / TREES).write_bytes((folder / TREES).read_bytes()[:-40]), "damaged or cut short"),
         (lambda folder: (folder / CONFIG).write_text("{"), "cannot be used"),
         (lambda folder: (folder / CONFIG).write_text("[" * 100_000), "cannot be used"),
-        (edited({"costhub": "model"}), "it is no latency predictor"),
+        (edited({"costhub": "model"}), "it is not a latency predictor"),
         (edited({"version": 99}), "has version 99"),
         (edited({"layout": "latency@9"}), "latency@9"),
         (edited({"curve": {"cpu": [[64, 0.0], [16, 0.1]]}}), "rising trials"),

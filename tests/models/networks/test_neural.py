@@ -159,9 +159,9 @@ def test_encoded_columns_that_the_options_do_not_allow_are_refused(
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("scaler.inverse_std", -1.0, "a scaler that turns a column round"),
-        ("scaler.bin_inverse_width", -1.0, "a scaler that turns a column round"),
-        ("scaler.bin_inverse_width", 0.0, "a scaler that turns a column round"),
+        ("scaler.inverse_std", -1.0, "a scaler that reverses a column"),
+        ("scaler.bin_inverse_width", -1.0, "a scaler that reverses a column"),
+        ("scaler.bin_inverse_width", 0.0, "a scaler that reverses a column"),
         ("scaler.bin_column", -1, "bins of columns that do not exist"),
         ("scaler.bin_column", 6, "bins of columns that do not exist"),
         ("scaler.mean", 1e38, "in a sound model no number there is beyond"),

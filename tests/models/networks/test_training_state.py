@@ -113,7 +113,7 @@ def interrupt(descriptor: int) -> None:
 def test_progress_of_another_training_is_refused(tmp_path: Path) -> None:
     Checkpoint(tmp_path / "one.safetensors", "a").save(state())
 
-    with pytest.raises(ModelError, match="progress of another training: other programs, options or seed"):
+    with pytest.raises(ModelError, match="progress of another training run, with other programs, options or seed"):
         Checkpoint(tmp_path / "one.safetensors", "b").restore(state())
 
 

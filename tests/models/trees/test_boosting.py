@@ -171,7 +171,7 @@ def test_damaged_progress_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "model.ubj"
     path.write_bytes(b"{L\x00")
 
-    with pytest.raises(ModelError, match=r"cut short\. It is the progress of a training; remove it to start over"):
+    with pytest.raises(ModelError, match=r"cut short\. It is the progress of a training run; remove it to start over"):
         TreeCheckpoint(path, "id").restore(features=1)
 
 

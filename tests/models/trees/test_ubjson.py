@@ -64,9 +64,9 @@ def test_every_file_that_is_cut_short_is_refused() -> None:
     ("data", "fault"),
     [
         (b"", "it is cut short"),
-        (b"[#" + length(0), "it holds no object"),
+        (b"[#" + length(0), "it does not hold an object"),
         (b"{}x", "1 bytes follow its end"),
-        (b"{i\x01ai\x01}", "byte 1 is no length"),
+        (b"{i\x01ai\x01}", "byte 1 is not a length"),
         (b"{" + length(-1) + b"}", "byte 1 is the length -1, more than the file holds"),
         (b"{" + length(2**62) + b"}", "more than the file holds"),
         (entry(b"i\x01", "ä".encode()), "not plain ASCII"),
@@ -78,11 +78,11 @@ def test_every_file_that_is_cut_short_is_refused() -> None:
         (entry(b"[$L#" + length(2**60)), "more than the file holds"),
         (entry(b"[]"), "a list without its length"),
         (entry(b"[i\x01]"), "a list without its length"),
-        (entry(b"N"), "no value that XGBoost writes"),
-        (entry(b"Z"), "no value that XGBoost writes"),
-        (entry(b"D" + bytes(8)), "no value that XGBoost writes"),
-        (entry(b"H" + length(1) + b"1"), "no value that XGBoost writes"),
-        (b"\x80\x04cos\nsystem\n", "no value that XGBoost writes"),
+        (entry(b"N"), "does not begin a value that XGBoost writes"),
+        (entry(b"Z"), "does not begin a value that XGBoost writes"),
+        (entry(b"D" + bytes(8)), "does not begin a value that XGBoost writes"),
+        (entry(b"H" + length(1) + b"1"), "does not begin a value that XGBoost writes"),
+        (b"\x80\x04cos\nsystem\n", "does not begin a value that XGBoost writes"),
     ],
 )
 def test_what_xgboost_does_not_write_is_refused(data: bytes, fault: str) -> None:

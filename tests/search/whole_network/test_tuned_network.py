@@ -78,7 +78,7 @@ print(len(before), len(loaded), len(os.sched_getaffinity(0)))
 
 
 def test_what_is_no_tensor_is_named(library: Path) -> None:
-    with pytest.raises(NetworkError, match=r"takes tensors of torch or arrays of NumPy, .*; this is a list\."):
+    with pytest.raises(NetworkError, match=r"takes torch tensors or NumPy arrays, .*; this is a list\."):
         load_network(library, threads=1)([[0.0] * 8] * 4)
 
 

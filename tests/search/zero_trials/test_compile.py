@@ -44,7 +44,7 @@ def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> N
     assert (found.check, len(found.failed)) == (COMPARED, 1)
     assert none is None
     assert nothing.check is None
-    assert (nothing.error or "").startswith("None of the 1 best programs is right:")
+    assert (nothing.error or "").startswith("None of the 1 best programs is correct:")
 
 
 def test_what_cannot_run_here_is_built_and_in_the_database(linear: Any, tmp_path: Path) -> None:

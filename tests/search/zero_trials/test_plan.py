@@ -19,7 +19,7 @@ def test_the_command_line_offers_every_source() -> None:
     ("plan", "words"),
     [
         ({"sources": ("guessed",)}, "'guessed' is not a source of schedules; the sources are measured, carried, model"),
-        ({"sources": ()}, "There must be a source of schedules"),
+        ({"sources": ()}, "A source of schedules is needed"),
         ({"pool": 0}, "pool=0"),
     ],
 )

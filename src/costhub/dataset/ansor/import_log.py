@@ -133,7 +133,7 @@ def _outcomes(folder: DataFolder, device_id: str) -> Counter[OutcomeKey]:
     for row in folder.measurements(device_id, columns).to_pylist():
         if row["transplanted_from"] != ANSOR:
             raise DataError(
-                f"{folder.path} has native measurements of {device_id!r}. Transplanted ones are of another code "
+                f"{folder.path} has native measurements of {device_id!r}. Transplanted ones come from another code "
                 "generator and cannot be compared with them; give another folder."
             )
         if row["timestamp"] is not None:

@@ -66,7 +66,7 @@ def parse_key(text: str) -> WorkloadKey:
     if _HASH.fullmatch(name):
         raise WorkloadError("its workload key is a hash, from which the computation cannot be rebuilt")
     if name not in _FUNCTIONS:
-        raise WorkloadError(f"its workload is {name!r:.60}; known are {', '.join(_FUNCTIONS)}")
+        raise WorkloadError(f"its workload is {name!r:.60}; the known ones are {', '.join(_FUNCTIONS)}")
     _FUNCTIONS[name].check(arguments)
     return WorkloadKey(name, tuple(arguments))
 

@@ -125,7 +125,7 @@ def _space(module_json: str, target: str) -> tuple[list[Any], dict[int, int]]:
     spaces = [plain(trace_parts(schedule.trace)) for schedule in schedules]
     tiled = [space for space in spaces if any(map(_is_tile, space[0])) and not any(map(_is_pipeline, space[0]))]
     if len(tiled) != 1:
-        raise WorkloadError(f"MetaSchedule has {len(tiled)} tiled design spaces for its workload, and one was expected")
+        raise WorkloadError(f"MetaSchedule has {len(tiled)} tiled design spaces for its workload, but one was expected")
     [(instructions, decisions)] = tiled
     return instructions, {number: math.prod(tile) for number, tile in decisions if instructions[number][0] == _TILE}
 

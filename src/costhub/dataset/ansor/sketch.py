@@ -153,7 +153,7 @@ class _Reader:
             self._demand((kind, where, iterator, from_inside) == ("SP", stage, 0, 1))
             if vector not in VECTOR_LENGTHS:
                 raise WorkloadError(
-                    f"it fetches vectors of other lengths than {_VECTORS}, the only ones of MetaSchedule"
+                    f"it fetches vectors of lengths other than {_VECTORS}, the only ones in MetaSchedule"
                 )
             vectors.append(vector)
             self._demand(list(self._next()) == ["AN", stage, 1, _VECTORIZE])
@@ -178,7 +178,7 @@ def _factors(extent: int, lengths: Sequence[int]) -> tuple[int, ...]:
     if extent <= 0 or extent % prod(lengths):
         raise WorkloadError("a split of its steps does not divide its axis")
     if lengths[-1] > MOST_INNERMOST:
-        raise WorkloadError(f"an innermost loop of it has more than {MOST_INNERMOST} steps")
+        raise WorkloadError(f"one of its innermost loops has more than {MOST_INNERMOST} steps")
     return (extent // prod(lengths), *lengths)
 
 

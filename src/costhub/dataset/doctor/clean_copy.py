@@ -81,7 +81,7 @@ def check_one_target(examinations: Sequence[Examination]) -> None:
         more = f"; and {len(listed) - _MOST_TARGETS:,} more" if len(listed) > _MOST_TARGETS else ""
         raise DataError(
             f"There are records for {len(listed):,} targets: {'; '.join(listed[:_MOST_TARGETS])}{more}. TVM's queries "
-            "ignore the target, so that a database of several would answer with programs of the wrong one; merge only "
+            "ignore the target, so a database of several would answer with programs of the wrong one; merge only "
             "folders of one target. `costhub doctor FOLDER --target TARGET --fix OUT` makes a copy of one."
         )
 
@@ -102,7 +102,7 @@ def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, fa
     """
     out = Path(out)
     if not all(examination.is_replayed for examination in examinations):
-        raise DataError("A clean copy needs the schedules replayed; examine the folder with them.")
+        raise DataError("A clean copy needs replayed schedules; examine the folder with replay.")
     report = CopyReport(out)
     with new_database(out) as (workloads, records):
         places: dict[str, int] = {}
@@ -139,10 +139,10 @@ def _origins(examinations: Sequence[Examination]) -> dict[str, str | None]:
 def _nothing_to_write(report: CopyReport, folders: str) -> str:
     if report.failures and not report.wrong:
         return (
-            f"The programs of all {report.failures:,} good records in {folders} failed, so that nothing was written. "
+            f"The programs of all {report.failures:,} good records in {folders} failed, so nothing was written. "
             "Without --no-failures they are kept."
         )
-    return f"No record in {folders} is good, so that nothing was written."
+    return f"No record in {folders} is good, so nothing was written."
 
 
 def _write_records(

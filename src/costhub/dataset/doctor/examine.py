@@ -247,7 +247,7 @@ class _Examiner:
         if found.other_targets and not found.targets:
             held = "; ".join(f"{target:.200} ({count:,})" for target, count in found.other_targets.most_common(8))
             wanted = json.dumps(self._wanted)
-            raise DataError(f"{found.folder} has no good record for the target {wanted:.200}, but for {held}.")
+            raise DataError(f"{found.folder} has no good record for the target {wanted:.200}, only for {held}.")
         unused = {number for number in self._elsewhere if not found.workloads[number].records}
         for workload in [each for each in found.workloads.values() if each.first in unused]:
             del found.workloads[workload.number]

@@ -74,7 +74,7 @@ def split_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> li
     if not len(rows):
         return [(np.zeros((0, width), np.float32), np.zeros_like(counts)) for width in widths]
     if rows.shape[1] < 1 + max(widths):
-        raise ValueError(f"Rows of parts of {list(widths)} columns have one more, got {rows.shape[1]}.")
+        raise ValueError(f"Rows of parts of {list(widths)} columns need one more, got {rows.shape[1]}.")
     part = rows[:, 0].copy()
     ends = np.cumsum(counts)
     parts = []

@@ -23,7 +23,7 @@ _BATCH_ROWS = 2048
 # This many spare rows can replace programs that do not replay.
 _SPARES = 8
 _ONE_DEVICE = (
-    ". TVM takes the fastest record of a database whatever device it was measured on, so it holds one device only."
+    ". TVM takes the fastest record of a database whatever device it was measured on, so it can hold one device only."
 )
 
 

@@ -64,7 +64,7 @@ def parse_names(names: Sequence[GivenName] | None, workloads: int) -> list[Workl
         return [WorkloadNaming()] * workloads
     if len(names) != workloads:
         raise DataError(
-            f"The number of names ({len(names)}) is not that of workloads ({workloads}); give one per line of "
+            f"The number of names ({len(names)}) differs from that of workloads ({workloads}); give one per line of "
             "database_workload.json, null to generate a name."
         )
     return [WorkloadNaming.parse(given, number) for number, given in enumerate(names)]

@@ -180,7 +180,7 @@ def parse_record(line: bytes) -> Record:
     except (ValueError, TypeError) as error:
         raise DataError("it is not [workload, [trace, run_secs, target, arguments]]") from error
     if isinstance(workload, bool) or not isinstance(workload, int) or workload < 0:
-        raise DataError(f"its workload {workload!r:.40} is not a number from 0")
+        raise DataError(f"its workload {workload!r:.40} is not a whole number, 0 or more")
     if not (isinstance(instructions, list) and isinstance(decisions, list)):
         raise DataError("its trace is not a pair of instructions and decisions")
     run_s = _run_s(run_secs)

@@ -81,5 +81,5 @@ def _damaged(path: Path) -> DataError:
     return DataError(
         f"{path} is not what `costhub doctor --fix` and `costhub merge` write, or it is damaged: it should say which "
         "TVM measured the records. Make the clean copy again, or delete the file: without it, the TVM that wrote the "
-        "workloads is taken, which is 0.27 for a copy."
+        "workloads is assumed, which is 0.27 for a copy."
     )

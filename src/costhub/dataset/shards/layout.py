@@ -115,7 +115,7 @@ class Layout:
         computed = self.is_compact and not words.isdisjoint({*STORED, "FieldPath"})
         asked = [c.name for c in columns_of(self.table) if c.name in words and c.name not in named] if computed else []
         if computed and "FieldPath" in words:
-            raise DataError("A condition names columns, and does not number them: use pyarrow.compute.field(NAME).")
+            raise DataError("A condition must name columns, not number them: use pyarrow.compute.field(NAME).")
         for batch in batches(self.needs([*named, *asked]), None if computed else where):
             if not batch.num_rows:
                 continue

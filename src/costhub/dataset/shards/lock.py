@@ -64,4 +64,4 @@ def _open_lock(path: Path) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise DataError(f"{path} is not a plain file, as a lock is. Remove it.")
+    raise DataError(f"{path} is not a plain file, as a lock must be. Remove it.")

@@ -220,7 +220,7 @@ def write_shard(table: pa.Table, path: Path) -> None:
     """
     name = (table.schema.metadata or {}).get(TABLE_KEY, b"").decode()
     if name not in TABLES or not table.schema.equals(arrow_schema(name)):
-        raise DataError(f"The table does not have a schema of costhub and cannot become {path}; use table_from_rows.")
+        raise DataError(f"The table does not have a costhub schema, so it cannot become {path}; use table_from_rows.")
     names = table.schema.names
     key = "workload_id" if "workload_id" in names else names[0]
     # Arrow's sort is stable, so programs of one workload keep the order in which they were measured.
@@ -400,7 +400,7 @@ def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = Non
         raise DataError(f"{path} is Parquet, but not a shard of costhub; move it out of the data folder.")
     if int(version) > SCHEMA_VERSION:
         raise DataError(
-            f"{path} has schema version {int(version)}; costhub here reads up to {SCHEMA_VERSION}: upgrade."
+            f"{path} has schema version {int(version)}; this costhub reads up to {SCHEMA_VERSION}: upgrade it."
         )
     if table is not None and name != table:
         raise DataError(f"{path} holds the table {name}, but {table} belongs there; move the file.")

@@ -106,7 +106,7 @@ class MeasurementWriter:
         self.compact()
         keys = set(map(record_key, rows["record_id"].to_pylist()))
         if len(keys) < rows.num_rows or not keys.isdisjoint(self._keys):
-            raise DataError(f"A record is in {self._folder} already, or twice among the rows; ids must be unique.")
+            raise DataError(f"A record is already in {self._folder}, or twice among the rows; ids must be unique.")
         self._keys |= keys
         if rows.num_rows:
             self._interrupted = True

@@ -224,7 +224,7 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
         raise DataError(f"{path} is JSON, but not a split of costhub; save one with save_split.")
     if content.get("version") not in range(1, SPLIT_VERSION + 1):
         raise DataError(
-            f"{path} has the split version {content.get('version')}; costhub here reads up to {SPLIT_VERSION}: upgrade."
+            f"{path} has split version {content.get('version')}; this costhub reads up to {SPLIT_VERSION}: upgrade it."
         )
     return _parse_split(content, path)
 

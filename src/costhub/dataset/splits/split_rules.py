@@ -82,7 +82,7 @@ def split_into_folds(workload_rows: WorkloadRows, *, count: int, seed: int) -> l
     """
     ids = sorted({(row["operator"], row["workload_id"]) for row in workload_rows})
     if not 2 <= count <= len(ids):
-        raise DataError(f"{len(ids)} workloads cannot be dealt over {count} folds; ask for 2 to {len(ids)}.")
+        raise DataError(f"{len(ids)} workloads cannot be split into {count} folds; ask for 2 to {len(ids)}.")
     rng = np.random.default_rng(seed)
     families = sorted({operator for operator, _ in ids})
     dealt = [i for f in families for i in rng.permutation([w for operator, w in ids if operator == f]).tolist()]

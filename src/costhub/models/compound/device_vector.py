@@ -78,7 +78,7 @@ def device_vector(row: Mapping[str, Any]) -> Vector:
     kind = row.get("kind")
     if not isinstance(kind, str) or not kind:
         raise ModelError(
-            f"Nothing is known of the device {row.get('device_id')!r}, and this model scores by what a "
+            f"Nothing is known about the device {row.get('device_id')!r}, and this model scores by what a "
             "device can do. Write its row with `costhub probe --out DATA`."
         )
     values = [float(row.get(name) or 0.0) for name in NUMBERS]

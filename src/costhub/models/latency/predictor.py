@@ -221,7 +221,7 @@ class LatencyPredictor:
         try:
             config = json.loads(read_regular(path, limit=MAX_CONFIG_BYTES, error=ModelError))
             if not isinstance(config, dict) or config.get("costhub") != KIND:
-                raise ValueError(f"it is no {KIND}")
+                raise ValueError(f"it is not a {KIND}")
             refuse_newer(config, newest=FORMAT, what=path, error=ModelError)
             parts = _read_parts(config)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -234,14 +234,14 @@ class LatencyPredictor:
 
 def _read_parts(config: Mapping[str, Any]) -> tuple[Any, ...]:
     if config["layout"] != LAYOUT:
-        raise ValueError(f"it reads the columns {config['layout']!r:.40}, this costhub makes {LAYOUT}")
+        raise ValueError(f"it reads the columns {config['layout']!r:.40}, but this costhub makes {LAYOUT}")
     points = {
         str(name): tuple((int(trials), float(value)) for trials, value in own) for name, own in config["curve"].items()
     }
     for own in points.values():
         trials = [number for number, _ in own]
         if not own or trials != sorted(set(trials)) or trials[0] < 1 or any(abs(v) > _MOST_LOG for _, v in own):
-            raise ValueError("its curve is not one of rising trials")
+            raise ValueError("its curve does not have rising trials")
     rest = tuple(map(float, config["rest_shares"]))
     if any(not 0 <= share <= 10 for share in rest) or list(rest) != sorted(rest):
         raise ValueError("its rest_shares are not rising shares")

@@ -260,7 +260,7 @@ class NeuralModel(CostModel, Generic[Options]):
         if not all(((s.bin_column >= 0) & (s.bin_column < s.columns)).all() for s in scalers):
             raise ModelError(f"{folder / WEIGHTS} has bins of columns that do not exist. Fetch it again.")
         if not all((s.inverse_std >= 0).all() and (s.bin_inverse_width > 0).all() for s in scalers):
-            raise ModelError(f"{folder / WEIGHTS} has a scaler that turns a column round. Fetch it again.")
+            raise ModelError(f"{folder / WEIGHTS} has a scaler that reverses a column. Fetch it again.")
         for number, network in enumerate(networks):
             network.load_state_dict(with_prefix(f"member_{number}.", tensors), assign=True)
             network.requires_grad_(True)

@@ -113,6 +113,6 @@ class Checkpoint:
                 return
         except (SafetensorError, OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
             raise ModelError(
-                f"{self.path}, the progress of a training, cannot be read ({error}); remove it to start over."
+                f"{self.path}, the progress of a training run, cannot be read ({error}); remove it to start over."
             ) from error
         raise other_training_error(self.path)

@@ -55,7 +55,7 @@ def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
 
 SAVE_EVERY = 25
 """Trees between two saves, and between two times that unsaved trees are read back."""
-_PROGRESS_ADVICE = "It is the progress of a training; remove it to start over."
+_PROGRESS_ADVICE = "It is the progress of a training run; remove it to start over."
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _expect(condition: bool, fault: str) -> None:
 def _keys(value: object, what: str, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
     """An object that has all of the required keys, possibly the optional ones, and no others."""
     if not isinstance(value, dict):
-        raise TreeFault(f"{what} is no object")
+        raise TreeFault(f"{what} is not an object")
     if value.keys() == set(required):  # nearly always, and there are thousands of objects
         return value
     missing = [key for key in required if key not in value]
@@ -94,7 +94,7 @@ def _check_version(version: object) -> None:
 def _check_attributes(attributes: object) -> None:
     """Checks the texts that hold the progress of a training run, which XGBoost does not interpret."""
     sound = isinstance(attributes, dict) and all(isinstance(text, str) for text in attributes.values())
-    _expect(sound, "its attributes are not texts")
+    _expect(sound, "its attributes are not strings")
 
 
 def _number(text: object, what: str, *, least: float = -MOST_WEIGHT, most: float = MOST_WEIGHT) -> None:
@@ -210,7 +210,7 @@ def _tree_size(number: int, value: object, features: int) -> int:
     """The number of nodes of a tree whose arrays all have an entry for each node."""
     tree = _keys(value, f"tree {number}", _TREE_KEYS)
     parameters = _keys(tree["tree_param"], "tree_param", _TREE_PARAMETERS)
-    _expect(type(tree["id"]) is int and tree["id"] == number, f"tree {number} has another id")
+    _expect(type(tree["id"]) is int and tree["id"] == number, f"tree {number} has the wrong id")
     _is_zero(parameters["num_deleted"], "num_deleted")
     _is_bit(parameters["size_leaf_vector"], "size_leaf_vector")
     own = _count(parameters["num_feature"], "num_feature")

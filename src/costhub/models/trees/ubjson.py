@@ -54,7 +54,7 @@ def read_ubjson(data: bytes) -> dict[str, Any]:
     except (IndexError, struct.error):
         raise UbjsonError("it is cut short") from None
     if not isinstance(value, dict):
-        raise UbjsonError("it holds no object")
+        raise UbjsonError("it does not hold an object")
     if reader.at != len(data):
         raise UbjsonError(f"{len(data) - reader.at:,} bytes follow its end")
     return value
@@ -84,7 +84,7 @@ class _Reader:
             return self._text()
         form = _INTEGERS.get(kind)
         if form is None:
-            raise UbjsonError(f"byte {at:,} begins no value that XGBoost writes" if kind else "it is cut short")
+            raise UbjsonError(f"byte {at:,} does not begin a value that XGBoost writes" if kind else "it is cut short")
         self.at += form.size
         return form.unpack_from(self.data, at + 1)[0]
 
@@ -92,7 +92,7 @@ class _Reader:
         number: int
         at = self.at
         if self.data[at : at + 1] != b"L":
-            raise UbjsonError(f"byte {at:,} is no length")
+            raise UbjsonError(f"byte {at:,} is not a length")
         (number,) = _LENGTH.unpack_from(self.data, at + 1)
         self.at = at + 9
         if not 0 <= number <= len(self.data) - self.at:

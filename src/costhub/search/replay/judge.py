@@ -161,7 +161,7 @@ def checked_positions(asked: Sequence[int] | IntArray, rest: set[int], *, strate
         wrong = next((place for place in found if place not in rest), found[0])
         raise DataError(
             f"`ask` of {strategy} returned program {wrong}, which does not exist, was measured before or was named "
-            "twice; it must return positions of programs that were not told yet, each once."
+            "twice; it must return positions of programs that have not been told yet, each once."
         )
     return found
 

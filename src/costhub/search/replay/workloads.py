@@ -120,7 +120,7 @@ def load_replay(
     densest = sorted(range(len(sizes)), key=lambda number: (-sizes[number], block.workload_ids[number]))[:count]
     names = {block.workload_ids[number] for number in densest if sizes[number] >= 2}
     if not names:
-        raise DataError(f"{path} has two measured programs of no workload on {device}; there is nothing to search.")
+        raise DataError(f"No workload in {path} has two measured programs on {device}; there is nothing to search.")
     if on_chosen is not None:
         on_chosen(names)
     block = block.of_workloads(names)

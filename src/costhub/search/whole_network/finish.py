@@ -147,7 +147,7 @@ def finish_untimed(
 
     def checked(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
         if not runs_here:
-            return replace(finished, notes=(f"{label} is for another machine, and was not run.",))
+            return replace(finished, notes=(f"{label} is for another machine, so it was not run.",))
         report_step(f"checking {label}")
         with NetworkTimer(built.inputs, finished.threads) as timer:
             return _loaded(timer, finished, network, tuned, untuned, torch_compile=False)

@@ -250,7 +250,7 @@ class BoardNetworkTimer:
             MeasureError: It cannot be loaded, or fails; or `compiled` is set, which is of no use here.
         """
         if compiled:
-            raise MeasureError("It would run on this machine, and the network is for a board.")
+            raise MeasureError("It would run on this machine, but the network is for a board.")
         with NetworkTimer(self.inputs, core_count()) as here:
             return here.load_torch(name, network)
 

@@ -81,7 +81,7 @@ class TunedNetwork:
         for value in inputs:
             if not hasattr(value, "__dlpack__"):
                 raise NetworkError(
-                    f"{self.library} takes tensors of torch or arrays of NumPy, one for each input; this is a "
+                    f"{self.library} takes torch tensors or NumPy arrays, one for each input; this is a "
                     f"{type(value).__name__}."
                 )
         try:

@@ -211,7 +211,7 @@ class _Kernel:
                 self.artifact = built.artifact
                 return ranked, _described(found, ranked, why, runner is not None, failed)
             failed.append(problem)
-        tried = f"None of the {len(failed)} best programs is right: {failed[0]}" if failed else _NOTHING
+        tried = f"None of the {len(failed)} best programs is correct: {failed[0]}" if failed else _NOTHING
         return None, replace(found, error=tried, failed=tuple(failed))
 
     def remove(self) -> None:
@@ -249,7 +249,7 @@ class _Kernel:
         return problem
 
 
-_NOTHING = "No source has a schedule for this workload; allow the others with --source, in Python with sources."
+_NOTHING = "No source has a schedule for this workload; allow others with --source (sources=... in Python)."
 
 
 def _replay_problem(mod: Any, ranked: RankedProgram) -> str | None:

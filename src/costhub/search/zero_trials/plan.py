@@ -37,7 +37,7 @@ class ZeroTrialPlan:
     def __post_init__(self) -> None:
         unknown = [name for name in self.sources if name not in SOURCES]
         if unknown or not self.sources:
-            named = f"{unknown[0]!r} is not a source of schedules" if unknown else "There must be a source of schedules"
+            named = f"{unknown[0]!r} is not a source of schedules" if unknown else "A source of schedules is needed"
             raise ArgumentError(f"{named}; the sources are {', '.join(SOURCES)}.")
         if self.pool < 1 or self.generations < 0 or self.children < 1:
             raise ArgumentError(
