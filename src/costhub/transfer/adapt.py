@@ -80,7 +80,7 @@ class Adaptation:
         lines = ["".join(f"{cell:>10}" for cell in row) for row in [["trials", *names], *rows]]
         what = "Share of the pairs in each new batch that were ranked correctly before learning from it:"
         ended = [] if self.stopped is None else [str(self.stopped)]
-        return "\n".join([f"A {self.model.arch} model by {self.summary}.", *ended, what, *lines])
+        return "\n".join([f"A {self.model.arch} model adapted by {self.summary}.", *ended, what, *lines])
 
     def __repr__(self) -> str:
         return str(self)

@@ -86,7 +86,7 @@ def test_other_dot_products_are_spaces_of_their_own() -> None:
 
 
 def test_a_space_of_another_kind_of_target_is_refused(target: str) -> None:
-    with pytest.raises(WorkloadError, match="for cuda targets, and this one is of kind llvm"):
+    with pytest.raises(WorkloadError, match="for cuda targets, but this one is of kind llvm"):
         Sampler(find_workload("softmax.64x1000").module(), target, seed=0, space="tensor-core")
 
 

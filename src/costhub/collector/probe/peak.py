@@ -86,7 +86,7 @@ def _int8_of_x86(target: str) -> Arithmetic:
         return madd8(256, 12, r"\tvpmaddubsw\s.*%ymm")
     if _has(target, "ssse3"):
         return madd8(128, 12, r"\tv?pmaddubsw\s.*%xmm")
-    raise MeasureError("the target multiplies no vectors of int8 (ssse3)")
+    raise MeasureError("the target cannot multiply vectors of int8 (ssse3)")
 
 
 def _of_arm(target: str, dtype: str) -> Arithmetic:

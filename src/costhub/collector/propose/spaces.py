@@ -40,7 +40,7 @@ class NamedSpace:
 
         if self.kind not in (None, target.kind.name):
             raise WorkloadError(
-                f"The design space {self.name!r} is for {self.kind} targets, and this one is of kind "
+                f"The design space {self.name!r} is for {self.kind} targets, but this one is of kind "
                 f"{target.kind.name}; use --space {DEFAULT}."
             )
         try:

@@ -60,7 +60,7 @@ class CopyReport:
         lines += [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
         if self.translated:
             lines.append(
-                f"{counted(self.translated, 'workload')} had to be rewritten, too; {ORIGIN_FILE} beside them tells "
+                f"{counted(self.translated, 'workload')} also had to be rewritten; {ORIGIN_FILE} beside them tells "
                 "`costhub import` which TVM measured."
             )
         return lines
