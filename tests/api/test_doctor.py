@@ -40,7 +40,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_read(tmp_path: Path) -> 
 
     with pytest.raises(ArgumentError, match="run is 0; it must be 1 or more"):
         costhub.doctor(nowhere, run=0)
-    with pytest.raises(ArgumentError, match="need the schedules replayed"):
+    with pytest.raises(ArgumentError, match="need replayed schedules"):
         costhub.doctor(nowhere, replay=False, run="all")
     (tmp_path / "net.onnx").write_bytes(b"")
     with pytest.raises(WorkloadError, match="is an ONNX model"):

@@ -58,7 +58,7 @@ def test_a_machine_outside_the_index_can_be_looked_at(
     assert (device["device_id"], device["peak_gflops"], device["this_machine"]) == (row["device_id"], 12.5, True)
     assert json.loads(device["target"])["kind"] == "llvm"
     assert costhub("devices", "auto", "--json").out == done.out
-    assert "It is probed" in costhub("devices").out
+    assert "It has been probed" in costhub("devices").out
     assert costhub("devices", "acme-nine").code == 2
 
 

@@ -315,7 +315,7 @@ def test_a_folder_is_a_hub_as_well(sound_model: Any, measured: Any, tmp_path: Pa
         ),
         ("HUB", {}, "give --as ORG/NAME"),
         ("HUB", {"name": "../../etc"}, "give --as ORG/NAME"),
-        ("HUB", {"name": "a/b", "tag": "v1"}, "no tags"),
+        ("HUB", {"name": "a/b", "tag": "v1"}, "nor tags"),
         ("/no/such/folder", {"name": "a/b"}, "is not a folder"),
     ],
 )

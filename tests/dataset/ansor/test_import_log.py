@@ -104,7 +104,7 @@ def test_an_import_resumes_and_says_what_it_left_out(tmp_path: Path) -> None:
         "not a record",
         "a hash",
         "pool_layer",
-        "other lengths",
+        "lengths other than",
         "VerifyGPUCode",
         "error number 99",
     ):

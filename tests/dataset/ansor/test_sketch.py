@@ -60,7 +60,7 @@ def test_a_program_with_another_structure_is_refused() -> None:
 @pytest.mark.parametrize(
     ("tiles", "why"),
     [
-        (Tiles(vectors=(5, 1)), "other lengths than 1, 2, 3, 4"),
+        (Tiles(vectors=(5, 1)), "lengths other than 1, 2, 3, 4"),
         (Tiles(unroll=7), "unrolls up to 7"),
         (Tiles(reduction=((1, 1, 128),)), "more than 64"),
     ],

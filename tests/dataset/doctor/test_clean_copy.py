@@ -87,7 +87,7 @@ def test_records_that_a_running_search_appends_are_left_for_the_next_time(search
 
 def test_a_copy_needs_a_good_record_and_replayed_schedules(search: Any, tmp_path: Path) -> None:
     folder = search.write(tmp_path / "db")
-    with pytest.raises(DataError, match="needs the schedules replayed"):
+    with pytest.raises(DataError, match="needs replayed schedules"):
         write_clean_copy([examine(folder, replay=False)], tmp_path / "clean")
     search.records = [b"[]"]
     with pytest.raises(DataError, match=r"No record in .* is good"):

@@ -306,8 +306,8 @@ def test_many_rows_at_once_follow_those_of_the_journal(root: DataFolder, folder:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"record_id": "r00000"}, "is in .* already, or twice"),
-        ({"record_id": "r00002"}, "is in .* already, or twice"),
+        ({"record_id": "r00000"}, "is already in .*, or twice"),
+        ({"record_id": "r00002"}, "is already in .*, or twice"),
         ({"device_id": "cpu1"}, "from device 'cpu1'; this writer is for 'cpu0'"),
     ],
 )

@@ -158,7 +158,7 @@ def test_what_nobody_removed_stays(repo: FolderRepo, tmp_path: Path) -> None:
 
 def test_there_are_no_tags_and_no_hub_in_no_folder(repo: FolderRepo, tmp_path: Path) -> None:
     assert repo.find_pull_request("x") is None  # type: ignore[func-returns-value]
-    with pytest.raises(ArgumentError, match="no tags"):
+    with pytest.raises(ArgumentError, match="nor tags"):
         repo.tag("v1", "")
     with pytest.raises(ArgumentError, match="is not a folder"):
         FolderRepo(tmp_path / "nothing", "a/b", "model")

@@ -143,7 +143,7 @@ def test_a_folder_is_merged_into_a_folder_only(measured: Any, tmp_path: Path) ->
     folder = str(measured(tmp_path / "data", 0, 5))
 
     for against in (None, "hf-hub:acme/data"):
-        with pytest.raises(RefusedError, match="give it with --against"):
+        with pytest.raises(RefusedError, match="name that one with --against"):
             review(folder, against=against, merge=True)
 
 

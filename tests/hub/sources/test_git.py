@@ -90,7 +90,7 @@ def test_a_server_without_filters_serves_too(repository: Path, tmp_path: Path) -
 def test_other_protocols_are_refused(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(HubError, match="not an address that is fetched"), GitRevision(address, "0" * 40) as revision:
+    with pytest.raises(HubError, match="address that costhub fetches"), GitRevision(address, "0" * 40) as revision:
         revision.files()
 
     assert list(tmp_path.iterdir()) == []

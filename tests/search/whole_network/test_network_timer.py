@@ -171,7 +171,7 @@ def test_a_board_of_another_kind_than_those_of_the_search_is_refused(two_boards:
     address, key = two_boards
     boards = Boards(*address_of(address), key)
     boards._identities["of the search"] = BoardIdentity({"device_id": "another"}, {})
-    with pytest.raises(DeviceError, match="not of one kind"), board_network_timer((VALUE,), boards):
+    with pytest.raises(DeviceError, match="of different kinds"), board_network_timer((VALUE,), boards):
         pass
 
 
