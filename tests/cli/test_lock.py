@@ -23,7 +23,7 @@ def test_what_is_locked_is_pulled_and_agrees(small_hub: Path, costhub: Any, proj
     assert done.out.startswith("model one: costhub/acme-one-gbt ")
 
     checked = costhub("lock", "--check")
-    assert (checked.code, checked.out) == (0, "Everything is as costhub.lock locks it.\n")
+    assert (checked.code, checked.out) == (0, "Everything matches costhub.lock.\n")
     folder = Path(costhub("pull", "--locked", "one").out.strip())
     assert verify(folder).revision == json.loads((project / "costhub.lock").read_text())["pins"][0]["sha256"]
 

@@ -43,7 +43,7 @@ Example:
     default="auto",
     show_default=True,
     metavar="DEVICE",
-    help="What to compile for: 'auto' is this machine's CPU; else a CPU of `costhub devices`, or a TVM target as JSON "
+    help="What to compile for: 'auto' (this machine's CPU), a CPU listed by `costhub devices`, or a TVM target as JSON "
     "with num-cores.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the results.")
@@ -63,21 +63,21 @@ Example:
     type=click.Choice(SOURCES),
     default=SOURCES,
     show_default=True,
-    help="Where schedules come from: measured for the very workload, carried over from near ones, the model's choice "
-    "of the design space. May be repeated.",
+    help="Where schedules come from: measured for the same workload, carried over from similar ones, or the model's "
+    "choice from the design space. May be repeated.",
 )
 @click.option(
     "--data",
     "folders",
     multiple=True,
     metavar="DATA",
-    help="Measurements of your own, beside those of the hubs here. May be repeated.",
+    help="Measurements of your own, besides those in the hubs on this machine. May be repeated.",
 )
 @click.option(
     "--without",
     multiple=True,
     metavar="NAME",
-    help="A workload, suite or network whose measurements are not used, for benchmarks. May be repeated.",
+    help="A workload, suite or network whose measurements to ignore, for benchmarks. May be repeated.",
 )
 @click.option(
     "--pool",
@@ -85,7 +85,7 @@ Example:
     show_default=True,
     metavar="N",
     type=WholeNumber(min=1),
-    help="Random programs of each workload that the model scores.",
+    help="Number of random programs per workload that the model scores.",
 )
 @fast_math_option
 @layout_option
@@ -108,13 +108,13 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Compile each WORKLOAD for a CPU with the best schedules that are known or predicted, without measuring.
+    """Compile each WORKLOAD for a CPU with the best known or predicted schedules, without measuring.
 
-    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network that torch.export.save
-    wrote (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
+    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network saved by torch.export.save
+    (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
 
-    The results are a TVM database, a library of each network or workload, and report.json. Where this machine is the
-    device, outputs are compared with those of the untuned program; for another one, libraries are only built.
+    The results are a TVM database, a library for each network or workload, and report.json. If the device is this
+    machine, outputs are compared with those of the untuned program; for other devices, libraries are only built.
     """
     from costhub.api.compile import CompileOptions, compile
 

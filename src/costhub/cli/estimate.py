@@ -25,8 +25,8 @@ Example:
     default="auto",
     show_default=True,
     metavar="DEVICE|FILE",
-    help="A device of `costhub devices`; 'auto' is this machine's CPU; or a file with what `costhub probe --json` "
-    "printed on another machine.",
+    help="A device listed by `costhub devices`, 'auto' for this machine's CPU, or a file with the output of "
+    "`costhub probe --json` from another machine.",
 )
 @click.option(
     "--trials",
@@ -34,7 +34,7 @@ Example:
     show_default=True,
     metavar="N",
     type=WholeNumber(min=1, max=100_000),
-    help="Programs of the search that predicted kernels assume.",
+    help="Number of programs in the search assumed for predicted kernels.",
 )
 @click.option(
     "--interval",
@@ -42,14 +42,14 @@ Example:
     show_default=True,
     metavar="SHARE",
     type=DecimalNumber(0, 1, min_open=True, max_open=True),
-    help="The share of figures that should lie in their intervals.",
+    help="Share of the figures that should lie within their intervals.",
 )
 @click.option(
     "--data",
     "folders",
     multiple=True,
     metavar="DATA",
-    help="Measurements of your own, beside those of the hubs here. May be repeated.",
+    help="Measurements of your own, besides those in the hubs on this machine. May be repeated.",
 )
 @fast_math_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -62,13 +62,13 @@ def command(
     fast_math: bool,
     as_json: bool,
 ) -> None:
-    """Estimate what each WORKLOAD takes on a device, as found by a search; nothing is measured.
+    """Estimate how long each WORKLOAD takes on a device after a search; nothing is measured.
 
-    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network that torch.export.save
-    wrote (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
+    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network saved by torch.export.save
+    (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
 
     A kernel that a hub has measured on the device gets the latency of its best program; others are predicted. Networks
-    are taken apart in torch's layouts, as with `costhub tune --layout plain`.
+    are split into kernels in torch's layouts, as with `costhub tune --layout plain`.
     """
     from costhub.api.estimating.estimate import estimate
 

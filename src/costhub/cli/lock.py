@@ -18,7 +18,7 @@ Example:
 
 @click.command("lock", epilog=EXAMPLE)
 @click.argument("models", nargs=-1, metavar="[NAME]...")
-@click.option("--data", "datasets", multiple=True, metavar="NAME", help="A dataset of a hub to lock; repeatable.")
+@click.option("--data", "datasets", multiple=True, metavar="NAME", help="A hub dataset to lock; may be repeated.")
 @click.option("--check", "is_check", is_flag=True, help="Write nothing; fail if something differs from the file.")
 @click.option(
     "--file",
@@ -40,15 +40,15 @@ def command(
 ) -> None:
     """Pin models and datasets of a project in a lock file.
 
-    NAME is a model, as for `costhub pull`. Names that the file already holds stay; without any name, all names of
-    the file are pinned anew. --check hashes everything and exits with 1 if a name now stands for something else,
-    or if content differs.
+    NAME is a model, as for `costhub pull`. Names already in the file stay; without any NAME, all names in the file
+    are pinned again. --check hashes everything and exits with 1 if a name now stands for something else, or if
+    content differs.
     """
     from costhub.hub.lock import check_lock, lock
 
     if is_check:
         if models or datasets:
-            raise click.UsageError("--check compares all that the file holds; leave the names out.")
+            raise click.UsageError("--check compares everything in the file; leave the names out.")
         differences = check_lock(path)
         _report(differences, path, as_json=as_json)
         context.exit(1 if differences else 0)
@@ -68,4 +68,4 @@ def _report(differences: list[str], path: Path, *, as_json: bool) -> None:
     for sentence in differences:
         click.echo(sentence)
     if not differences:
-        click.echo(f"Everything is as {path} locks it.")
+        click.echo(f"Everything matches {path}.")

@@ -20,8 +20,8 @@ from costhub.versions import __version__
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Use": {
         "tune": ("costhub.cli.tune", "Search for fast kernels with a cost model."),
-        "compile": ("costhub.cli.compile", "Compile with known or predicted schedules, unmeasured."),
-        "estimate": ("costhub.cli.estimate", "Estimate what kernels and networks take, unmeasured."),
+        "compile": ("costhub.cli.compile", "Compile with known or predicted schedules, without measuring."),
+        "estimate": ("costhub.cli.estimate", "Estimate how long kernels and networks take, without measuring."),
         "pull": ("costhub.cli.pull", "Fetch a cost model by the name of its device."),
         "lock": ("costhub.cli.lock", "Pin the models and datasets of a project by revision and hash."),
         "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),
@@ -32,12 +32,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "board": ("costhub.cli.board", "Serve this machine as a board that others measure on."),
     },
     "Data": {
-        "stats": ("costhub.cli.stats", "Count what data hold."),
+        "stats": ("costhub.cli.stats", "Count what is in a data folder."),
         "check": ("costhub.cli.check", "Check a data folder against every rule."),
         "split": ("costhub.cli.split", "Make splits: workloads to train on and to test on."),
         "import": ("costhub.cli.exchange.import_", "Import measurements made by other tools."),
         "export": ("costhub.cli.exchange.export", "Write measurements in the formats of other tools."),
-        "doctor": ("costhub.cli.exchange.doctor", "Examine the folder that a TVM search wrote, and mend it."),
+        "doctor": ("costhub.cli.exchange.doctor", "Examine a folder written by a TVM search, and repair it."),
         "merge": ("costhub.cli.exchange.merge", "Join the folders of several TVM searches."),
     },
     "Models": {
@@ -67,8 +67,8 @@ INTERRUPTED = 130
 
 EXIT_CODES = {
     0: "Done.",
-    1: "The work itself failed: a build, a measurement, a hub, the disk, a bug. Or the judgment is negative: "
-    "`check` or `doctor` found errors, `review` refused, nobody agreed to send.",
+    1: "The work itself failed: a build, a measurement, a hub, the disk, a bug. Or the verdict is negative: "
+    "`check` or `doctor` found errors, `review` refused, sending was not confirmed.",
     2: "The command, a name or an input is wrong: an unknown option, device, model, workload or split, a missing or "
     "damaged file or folder, a device that this machine lacks. Nothing was measured or written.",
     INTERRUPTED: "Interrupted with Ctrl-C or SIGTERM. Everything finished so far is kept.",

@@ -25,7 +25,9 @@ Example:
 
 @click.command("pull", epilog=EXAMPLE)
 @click.argument("name", type=MODEL, metavar="NAME")
-@click.option("--locked", is_flag=True, help="Exactly the version that costhub.lock pins for NAME (costhub lock).")
+@click.option(
+    "--locked", is_flag=True, help="Use exactly the version that costhub.lock pins for NAME (see costhub lock)."
+)
 @click.option("--arch", type=ARCHITECTURE, help="Architecture; by default that of the best model.")
 @click.option("--out", type=click.Path(path_type=Path), help="Model folder to write; by default in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -33,15 +35,15 @@ def command(name: str, locked: bool, arch: str | None, out: Path | None, as_json
     """Fetch a cost model by the name of its device.
 
     NAME is a device id or alias, with @REVISION to pin one version; `auto` for the best model for this machine (one
-    of its own device, or else any-cpu or any-gpu); hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or the path of
-    a folder. The folder of the model is all that is printed on stdout.
+    for its own device, or else any-cpu or any-gpu); hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or the path of
+    a folder. Only the path of the model folder is printed to stdout.
     """
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.hub.pull import pull_resolved
 
     if locked:
         if arch is not None:
-            raise click.UsageError("--locked takes the version of the lock file, which has one architecture.")
+            raise click.UsageError("--locked takes the version in the lock file, which has one architecture.")
         from costhub.hub.lock import find_locked
 
         found = find_locked(name)

@@ -51,12 +51,12 @@ Example:
     "--network",
     "networks",
     multiple=True,
-    help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json). A "
-    "stranger's .pt2 can run code, although costhub refuses what it recognises: open only what you trust.",
+    help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json). A .pt2 file can "
+    "run code, although costhub refuses any code it recognises: open only files you trust.",
     metavar="NETWORK",
 )
 @click.option(
-    "--suite", "suites", metavar="SUITE", multiple=True, help="All workloads of a suite, or of every suite: 'all'."
+    "--suite", "suites", metavar="SUITE", multiple=True, help="All workloads of a suite; 'all' for every suite."
 )
 @click.option(
     "--model",
@@ -64,7 +64,7 @@ Example:
     type=MODEL,
     default="auto",
     show_default=True,
-    help="Model: a name as for `costhub pull`, or 'auto', the best model for this machine.",
+    help="Model: a name as for `costhub pull`, or 'auto' for the best model for this machine.",
 )
 @arch_option
 @click.option(
@@ -83,15 +83,16 @@ Example:
 @click.option("--tracker", type=TRACKER, help="Tune for the boards of a TVM RPC tracker instead.")
 @click.option("--key", metavar="KEY", help="The boards' key at the tracker.")
 @trials_per_workload_option(
-    64, "The most programs to measure per workload, on average; workloads likely to improve get more. See --stop."
+    64,
+    "Maximum number of programs to measure per workload, on average; workloads likely to improve get more. See --stop.",
 )
 @click.option(
     "--stop",
     type=SEARCH_STOP,
     default="gain",
     show_default=True,
-    help="When the search ends before all trials are spent: where another batch promises too little (gain) or what the "
-    "model predicts no longer varies (variation), or never.",
+    help="When to end the search before all trials are spent: once another batch promises too little (gain), once the "
+    "model's predictions no longer vary (variation), or never.",
 )
 @click.option(
     "--out",
@@ -118,13 +119,13 @@ Example:
     type=SELECTION,
     default="ranked",
     show_default=True,
-    help="Which proposals are measured; ranked takes those with the highest scores.",
+    help="Which proposals to measure; ranked takes the ones with the highest scores.",
 )
 @click.option(
     "--from-scratch",
     is_flag=True,
-    help="Measure only what the strategy proposes; by default the first batch also has the fastest schedules that the "
-    "hub knows of the very workload.",
+    help="Measure only what the strategy proposes; by default, the first batch also has the fastest schedules that the "
+    "hub knows for that workload.",
 )
 @fast_math_option
 @layout_option
@@ -168,9 +169,9 @@ def command(
 ) -> None:
     """Search for fast programs of each WORKLOAD on this machine or on boards, with a pretrained cost model.
 
-    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite (--list lists them all), a file of
+    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite (--list lists them all), a file from
     torch.export.save (.pt2), or a TVM module in JSON (tvm.ir.save_json). The results are a TVM database that stock TVM
-    compiles from, a report and plots. A network for a CPU becomes OUT/NETWORK.so, checked against torch and timed.
+    can compile from, a report and plots. A network for a CPU becomes OUT/NETWORK.so, checked against torch and timed.
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
     from costhub.api.tune import TuneOptions, tune

@@ -40,7 +40,7 @@ def joined_processes(arch: str, *, stream: bool) -> Iterator[tuple[int, int]]:
         return
     if not stream or arch == "gbt":
         raise ModelError(
-            "torchrun has started several processes, but only a network with --stream trains in several. "
+            "torchrun has started several processes, but only networks with --stream train in several. "
             "To train trees on several machines, use Dask: see docs/training.md."
         )
     from costhub.models.networks.processes import joined_processes

@@ -100,13 +100,13 @@ def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
 allow_other_kind_option = click.option(
     "--allow-other-kind",
     is_flag=True,
-    help="Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance.",
+    help="Allow a GPU model for a CPU, or vice versa, although it ranks programs about as well as chance.",
 )
 arch_option = click.option("--arch", type=ARCHITECTURE, help="Architecture of the model; by default the best one.")
 fast_math_option = click.option(
     "--fast-math",
     is_flag=True,
-    help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
+    help="Use polynomials for exp, tanh and erf in networks: several times as fast, but the last digits differ.",
 )
 layout_option = click.option(
     "--layout",
@@ -122,7 +122,7 @@ seed_option = click.option(
     default=0,
     show_default=True,
     type=WholeNumber(min=0),
-    help="Seed of all random choices: the same one repeats them.",
+    help="Seed for all random choices; the same seed repeats them.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Send without asking for confirmation.")
 
@@ -235,7 +235,7 @@ def named_options(kind: str, metavar: str, described: Callable[[str | None], Des
         "pairs",
         multiple=True,
         metavar="NAME=VALUE",
-        help=f"Option of the {kind} (--list-options), may be repeated.",
+        help=f"Option of the {kind} (see --list-options); may be repeated.",
     )
     list_ = click.option(
         "--list-options",
