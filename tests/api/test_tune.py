@@ -42,7 +42,7 @@ def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Pat
     unprobed, without_model = advice(model, row)
     keep_probed_figures({**row, "peak_gflops": 10.0})
 
-    assert unprobed.startswith("acme-desk-1c is not probed, so models that take the figures of a device get the")
+    assert unprobed.startswith("acme-desk-1c has not been probed, so models that use a device's figures get the")
     assert "run `costhub probe` (25 s) once" in unprobed
     assert without_model.startswith(
         "No model here has learned from acme-desk-1c or its instruction set: `costhub adapt"

@@ -121,14 +121,14 @@ def test_a_search_gets_the_figures_that_were_probed_on_the_board(
 ) -> None:
     monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
     assert as_searches_see(serve_once())["peak_gflops"] is None
-    assert "is not probed" in (errors := capsys.readouterr().err)
+    assert "has not been probed" in (errors := capsys.readouterr().err)
     assert "run `costhub probe` (25 s) on this board" in errors
 
     probed_at = "2026-11-25T12:00:00.500000+00:00"
     keep_probed_figures({**identify(), "aliases": ["desk"], "peak_gflops": 12.5, "probed_at": probed_at})
     row = as_searches_see(serve_once())
 
-    assert "is not probed" not in capsys.readouterr().err
+    assert "has not been probed" not in capsys.readouterr().err
     assert (row["peak_gflops"], row["probed_at"].isoformat()) == (12.5, probed_at)
 
 

@@ -67,7 +67,7 @@ def test_a_request_to_end_leaves_all_rows_in_a_shard_and_no_process(tmp_path: Pa
     shards = [read_shard(path) for path in (out / "measurements").glob("*/*.parquet")]
     found = {record_id for shard in shards for record_id in shard["record_id"].to_pylist()}
     assert {json.loads(line)["record_id"] for line in acknowledged} <= found
-    kept = f"costhub: stopped; {out} holds {len(found)} measurements, and the same command goes on from there."
+    kept = f"costhub: stopped; {out} holds {len(found)} measurements, and the same command continues from there."
     assert said.splitlines()[-1] == kept
     assert len(acknowledged) >= 5
     assert [child for child in children if child.is_running()] == []
@@ -85,8 +85,8 @@ def test_a_collection_that_is_stopped_says_what_is_kept(
     before, after = costhub(*words, str(tmp_path / "new")), costhub(*words, str(out))
 
     assert (before.code, after.code) == (130, 130)
-    assert before.err == "\ncosthub: stopped; nothing was measured yet.\n"
-    assert f"costhub: stopped; {out} holds 2 measurements, and the same command goes on" in after.err
+    assert before.err == "\ncosthub: stopped; nothing has been measured yet.\n"
+    assert f"costhub: stopped; {out} holds 2 measurements, and the same command continues" in after.err
 
 
 def journal_lines(folder: Path) -> list[str]:

@@ -287,7 +287,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
         limits = [f"--kind {kind}"] * (kind != "cpu") + [f"--isa {isa}"] * bool(isa)
         limits += [f"--threads {threads}"] * (threads is not None)
         sentences.append(
-            f"{device_id} is not probed, so models that take the figures of a device get the average of others: run "
+            f"{device_id} has not been probed, so models that use a device's figures get the average of others: run "
             f"`{' '.join(['costhub probe', *limits])}` (25 s) once."
         )
     parts = [name for name in model.devices if name in local_names()] if measurer.device["kind"] == "cpu" else []

@@ -119,7 +119,7 @@ def command() -> None:
 )
 @_where_to_listen(9090)
 def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is_trusted: bool, as_json: bool) -> None:
-    """Offer this machine to a tracker, until ^C."""
+    """Offer this machine to a tracker until Ctrl-C."""
     from costhub.collector.boards.server import board_server
 
     _check_host(host, is_trusted)
@@ -128,20 +128,20 @@ def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is
         device_id = running.identity["device"]["device_id"] if running.identity else None
         facts = {"device": device_id, "key": key, "host": host, "port": port}
         where = f"{host}:{port} to the tracker at {tracker.host}:{tracker.port}"
-        sentence = f"Serving {device_id} as {key!r} on {where}; ^C ends it."
+        sentence = f"Serving {device_id} as {key!r} on {where}; press Ctrl-C to stop."
         _print_and_wait(running, json.dumps(facts) if as_json else sentence)
 
 
 @command.command("tracker", epilog=TRACKER_EXAMPLE)
 @_where_to_listen(9190)
 def track(host: str, port: int, is_trusted: bool, as_json: bool) -> None:
-    """Run a TVM tracker, with which boards register, until ^C."""
+    """Run a TVM tracker for boards to register with, until Ctrl-C."""
     from costhub.collector.boards.server import tracker_server
 
     _check_host(host, is_trusted)
     with _until_interrupted(), tracker_server(host=host, port=port) as running:
         facts = {"host": host, "port": port}
-        sentence = f"Tracking boards on {host}:{port}; ^C ends it."
+        sentence = f"Tracking boards on {host}:{port}; press Ctrl-C to stop."
         _print_and_wait(running, json.dumps(facts) if as_json else sentence)
 
 
@@ -172,8 +172,8 @@ def _with_figures(row: dict[str, Any]) -> dict[str, Any]:
     if known.get("peak_gflops") is None:
         kind = "" if row["kind"] == "cpu" else f" --kind {row['kind']}"
         click.echo(
-            f"{row['device_id']} is not probed, so models that take the figures of a device get the average of others: "
-            f"run `costhub probe{kind}` (25 s) on this board, then serve again.",
+            f"{row['device_id']} has not been probed, so models that use a device's figures get the average of others: "
+            f"run `costhub probe{kind}` (25 s) on this board, then serve it again.",
             err=True,
         )
     found = {name: value for name, value in known.items() if row.get(name) is None and indexed.get(name) is None}

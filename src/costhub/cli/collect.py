@@ -55,8 +55,8 @@ Example:
     "networks",
     metavar="NETWORK",
     multiple=True,
-    help="A network by name, a file.pt2, or 'all'; may be repeated. A stranger's .pt2 can run code, although costhub "
-    "refuses what it recognises: open only what you trust.",
+    help="A network by name, a file.pt2, or 'all'; may be repeated. A .pt2 file can run code, although costhub refuses "
+    "any code it recognises: open only files you trust.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
@@ -79,7 +79,7 @@ Example:
     type=COLLECT_STOP,
     default="never",
     show_default=True,
-    help="Whether to end before trials and time are spent: where more programs no longer improve a model that learns "
+    help="When to end before trials and time are used up: once more programs no longer improve a model that learns "
     "from them (gain), or never.",
 )
 @click.option("--space", type=SPACE, default="default", show_default=True, help="Design space: a name, or your own.")
@@ -89,7 +89,7 @@ Example:
     help="Share of the programs from each source, for example random=0.5,mutation=0.3,model=0.2; by "
     "default random=0.5,mutation=0.5.",
 )
-@click.option("--model", "guide", type=MODEL, help="Model for the share `model`: what `costhub pull` takes.")
+@click.option("--model", "guide", type=MODEL, help="Model for the share `model`: a name as for `costhub pull`.")
 @allow_other_kind_option
 @click.option("--check-outputs", is_flag=True, help="Compare outputs with the default schedule's.")
 @click.option("--flush-caches", is_flag=True, help="Flush the caches before every repeat.")
@@ -178,8 +178,8 @@ def _kept(out: Path) -> str:
     except (CosthubError, OSError):
         return ""
     if not count:
-        return "nothing was measured yet"
-    return f"{out} holds {counted(count, 'measurement')}, and the same command goes on from there"
+        return "nothing has been measured yet"
+    return f"{out} holds {counted(count, 'measurement')}, and the same command continues from there"
 
 
 def _report(done: Collection, *, as_json: bool, with_profile: bool) -> None:

@@ -59,4 +59,4 @@ def command(
         plot_ladders([dict(found)], plot)
     click.echo(json.dumps(dict(found), default=str) if as_json else str(found))
     if out is None:
-        click.echo("Use --out FOLDER to write them to a data folder too, for others.", err=True)
+        click.echo("Use --out FOLDER to write the figures to a data folder as well, to share them.", err=True)
