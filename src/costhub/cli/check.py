@@ -18,7 +18,7 @@ EXAMPLE = """
 Example:
   costhub check measurements/
   costhub check amd-epyc-zen5
-  costhub check --strict measurements/     before they are published
+  costhub check --strict measurements/     before publishing
 """
 
 
@@ -47,9 +47,9 @@ def _rule_values(rule: Rule) -> dict[str, Any]:
 @click.option("--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules.")
 @click.pass_context
 def command(context: click.Context, where: str, deep: bool, strict: bool, as_json: bool) -> None:
-    """Check the data folder FOLDER against every rule, or a model folder as a hub does.
+    """Check the data folder FOLDER against every rule, or a model folder the way a hub does.
 
-    FOLDER may also be the name of a dataset in the hubs here. The exit code is 0 if no error was found (with
+    FOLDER may also be the name of a dataset in the hubs on this machine. The exit code is 0 if no error was found (with
     --strict, no warning either), 1 if one was found, and 2 if FOLDER is not a data folder, or is a model that is
     not safe to load. --rules lists the rules.
     """

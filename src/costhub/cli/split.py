@@ -45,12 +45,12 @@ COLUMNS = (
     "--by",
     "kind",
     type=click.Choice(["workload", "fold", "network", "operator", "device"]),
-    help="What to hold out in new splits; without it, the existing splits are listed.",
+    help="What to hold out in new splits; by default, the existing splits are listed.",
 )
 @click.option(
     "--hold-out",
     multiple=True,
-    help="Network, operator family or device to test on; may be repeated. Without it, one split for each.",
+    help="Network, operator family or device to test on; may be repeated. By default, one split for each.",
     metavar="NAME",
 )
 @click.option("--tenset", is_flag=True, help="With --by network: hold out TenSet's five test networks.")
@@ -64,7 +64,7 @@ COLUMNS = (
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the new splits; by default DATA/splits. A dataset of a hub is not changed, so it needs one.",
+    help="Folder for the new splits; by default DATA/splits. Required for a dataset of a hub, which is not changed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
@@ -77,9 +77,9 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Make splits of DATA, or list those it has.
+    """Make splits of DATA, or list the existing ones.
 
-    DATA is a data folder, or the name of a dataset or device in the hubs here. A split is a file
+    DATA is a data folder, or the name of a dataset or device in the hubs on this machine. A split is a file
     DATA/splits/NAME.json with the workloads to train on and to test on. The same workloads and options always give
     the same split. `costhub train` and `costhub evaluate` take its NAME, or the file.
     """

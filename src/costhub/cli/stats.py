@@ -19,14 +19,14 @@ Example:
 
 @click.command("stats", epilog=EXAMPLE)
 @click.argument("where", metavar="DATA")
-@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with pictures (HTML).")
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML page with pictures.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw latencies by operator (PNG).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> None:
-    """Count what DATA hold: devices, operators, networks, failures, latencies, noise.
+    """Count what is in DATA: devices, operators, networks, failures, latencies, noise.
 
-    DATA are a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. For
-    a device, only the measurements made on it are counted.
+    DATA is a data folder, the name of a dataset or device in the hubs on this machine, or hf-hub:ORG/NAME@REVISION.
+    For a device, only the measurements made on it are counted.
     """
     from costhub.api.data_tools import DataSummary, cited_source
     from costhub.dataset.stats.folder_stats import folder_stats, latencies_by_operator

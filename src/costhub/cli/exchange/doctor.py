@@ -19,8 +19,8 @@ Example:
   costhub doctor tuned/ --no-replay        in seconds, without replaying schedules
   costhub doctor tuned/ --fix clean/
   costhub doctor tuned/ --network resnet18
-  costhub doctor tuned/ --target amd-epyc-zen5-2c --fix zen5/    those records of the folder that are for one device
-  costhub doctor tuned/ --run --best 1     run the program that TVM would deploy of each workload
+  costhub doctor tuned/ --target amd-epyc-zen5-2c --fix zen5/    only the folder's records for one device
+  costhub doctor tuned/ --run --best 1     run the program that TVM would deploy for each workload
 """
 
 
@@ -42,16 +42,16 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 @click.option(
     "--target",
     metavar="TARGET",
-    help="Take only the records of one target: a device of `costhub devices`, or attributes of a TVM target as JSON.",
+    help="Take only the records for one target: a device of `costhub devices`, or attributes of a TVM target as JSON.",
 )
 @click.option("--no-replay", is_flag=True, help="Do not replay the schedules, which takes most of the time.")
-@click.option("--run", is_flag=True, help="Build and run programs for CPUs like this one; compare what they compute.")
+@click.option("--run", is_flag=True, help="Build and run programs for CPUs like this one; compare their outputs.")
 @click.option("--best", metavar="N", type=WholeNumber(min=1), help="With --run: only the N fastest of each workload.")
 @click.option(
     "--network",
     metavar="NETWORK",
-    help="Report which kernels of a network are tuned: a name, or a .pt2 or .json file. A stranger's .pt2 can run "
-    "code, although costhub refuses what it recognises: open only what you trust.",
+    help="Report which kernels of a network are tuned: a name, or a .pt2 or .json file. A .pt2 file can run code, "
+    "although costhub refuses any code it recognises: open only files you trust.",
 )
 @click.option("--fast-math", is_flag=True, help="With --network: it was tuned with --fast-math.")
 @click.option("--fix", metavar="OUT", type=click.Path(path_type=Path), help="Write a clean copy to OUT, a new folder.")
@@ -60,7 +60,7 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
     "--manifest",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write identity, hashes of the files, targets and workloads to FILE, as JSON.",
+    help="Write the identity, file hashes, targets and workloads to FILE, as JSON.",
 )
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option("--workers", type=WholeNumber(min=1), help="Number of child processes; by default one per core.")
@@ -83,12 +83,12 @@ def command(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Examine FOLDER, which a search with TVM's MetaSchedule wrote, without importing or changing it.
+    """Examine FOLDER, written by a search with TVM's MetaSchedule, without importing or changing it.
 
-    FOLDER holds database_workload.json and database_tuning_record.json, each perhaps gzipped, or the two as .sqlite,
-    of TVM 0.10 to 0.27. Schedules are replayed in child processes; run the command again after an interruption, and it
-    goes on where it stopped. The exit code is 0 if no error was found (with --strict, no warning either), 1 if one was
-    found, and 2 if FOLDER holds no database. --rules lists the rules.
+    FOLDER holds database_workload.json and database_tuning_record.json, each possibly gzipped, or both as .sqlite,
+    from TVM 0.10 to 0.27. Schedules are replayed in child processes; run the command again after an interruption, and
+    it continues where it stopped. The exit code is 0 if no error was found (with --strict, no warning either), 1 if one
+    was found, and 2 if FOLDER holds no database. --rules lists the rules.
     """
     for given, needs, option in (
         (best is not None, run, "--best goes with --run"),

@@ -29,7 +29,7 @@ Example:
     "--device", metavar="DEVICE", help="Device whose measurements to write; not needed if the data have only one."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; must be new.")
-@click.option("--best", type=WholeNumber(min=1), help="Only this many records of each workload, the fastest.")
+@click.option("--best", type=WholeNumber(min=1), help="Write only this many records per workload, the fastest.")
 @click.option(
     "--workload", metavar="WORKLOAD", multiple=True, help="Id or name of a workload to write; may be repeated."
 )
@@ -49,10 +49,10 @@ def command(
 ) -> None:
     """Write the measurements of DATA in the format of another tool: KIND is metaschedule.
 
-    DATA is a data folder, or the name of a dataset or device in the hubs here.
+    DATA is a data folder, or the name of a dataset or device in the hubs on this machine.
 
     Stock TVM reads the folder as ms.database.JSONDatabase(work_dir=OUT), and compile_relax takes the fastest
-    program of each layer of a network from it.
+    program for each layer of a network from it.
     """
     from costhub.dataset.metaschedule.export import export_database
 

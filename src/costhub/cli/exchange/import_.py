@@ -58,8 +58,8 @@ _device_option = click.option(
     "--device",
     metavar="DEVICE",
     required=True,
-    help="Id of the measured device (see `costhub devices`), or any name for one that costhub does not know: of it "
-    "only the target is recorded.",
+    help="Id of the measured device (see `costhub devices`), or any name for a device that costhub does not know; only "
+    "its target is then recorded.",
 )
 _out_option = click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder."
@@ -73,7 +73,7 @@ def _credit_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--licence",
             metavar="LICENCE",
-            help="SPDX name of its licence, written into the rows; without it they cannot be contributed.",
+            help="SPDX name of the licence, written into the rows; without one, they cannot be contributed.",
         ),
         click.option("--workers", type=WholeNumber(min=1), help="Number of child processes; by default one per core."),
         click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
@@ -85,7 +85,7 @@ def _credit_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.group("import", cls=NamingGroup, epilog=EXAMPLE)
 def command() -> None:
-    """Import measurements made by other tools, or that others have published."""
+    """Import measurements made by other tools or published by others."""
 
 
 @command.command("metaschedule", epilog=METASCHEDULE_EXAMPLE)
@@ -108,12 +108,11 @@ def metaschedule(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Import the MetaSchedule database in FOLDER, of TVM 0.10 to 0.27.
+    """Import the MetaSchedule database in FOLDER, written by TVM 0.10 to 0.27.
 
-    FOLDER holds database_workload.json and database_tuning_record.json, each perhaps gzipped, or the two as .sqlite.
-    Lines that
-    cannot be imported are counted and reported; all others are imported. Run the command again after an
-    interruption, or when the database has grown: records that were already imported are skipped.
+    FOLDER holds database_workload.json and database_tuning_record.json, each possibly gzipped, or both as .sqlite.
+    Lines that cannot be imported are counted and reported; all others are imported. Run the command again after an
+    interruption, or when the database has grown: records already imported are skipped.
     """
     from costhub.api.data_tools import import_metaschedule
 
@@ -136,9 +135,9 @@ def metaschedule(
 @click.option(
     "--target",
     metavar="TARGET",
-    help="Target of the device in TVM 0.27: JSON or a name; by default that of the device in the index.",
+    help="Target of the device in TVM 0.27: JSON or a name; by default the target in the device index.",
 )
-@click.option("--tvm-version", metavar="VERSION", help="TVM that compiled the programs; written into the rows.")
+@click.option("--tvm-version", metavar="VERSION", help="TVM version that compiled the programs; written into the rows.")
 @_credit_options
 def ansor(
     log: Path,
@@ -151,12 +150,12 @@ def ansor(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Import LOG, a log of Ansor (TVM's auto_scheduler) on a GPU, or a folder of logs.
+    """Import LOG, a log (or folder of logs) from Ansor (TVM's auto_scheduler) on a GPU.
 
-    A log may be compressed by gzip or xz. Workload keys must be names with arguments, such as
+    A log may be compressed with gzip or xz. Workload keys must be names with arguments, such as
     ["matmul_layer", 512, 1024, 4096]; a hash does not say what was computed. Every record becomes a row, or is
-    counted with the reason. The rows are transplanted: TVM 0.27 makes the same program, but the latency is that of the
-    code of an older TVM. Run the command again after an interruption: records that were imported are skipped.
+    counted with the reason why not. The rows are transplanted: TVM 0.27 makes the same program, but the latency is that
+    of code from an older TVM. Run the command again after an interruption: records already imported are skipped.
     """
     from costhub.api.data_tools import import_ansor
 
@@ -180,7 +179,7 @@ def _print(report: ImportReport, as_json: bool) -> None:
 _catalogue_option = click.option(
     "--catalogue",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="YAML file in the form of costhub's own catalogue (docs/import.md), to use instead of it.",
+    help="YAML file to use instead of costhub's own catalogue, in the same format (docs/import.md).",
 )
 
 
@@ -193,7 +192,7 @@ _catalogue_option = click.option(
 def import_source(name: str, out: Path, catalogue: Path | None, workers: int | None, as_json: bool) -> None:
     """Fetch published measurements with git, and import them.
 
-    NAME is one that `costhub import sources` lists, or a pattern such as 'bennu/a64fx-*'. The files are fetched at the
+    NAME is one listed by `costhub import sources`, or a pattern such as 'bennu/a64fx-*'. The files are fetched at the
     catalogue's revision, into the cache; nothing in a repository is run or followed. The rows carry the device,
     contributor and licence.
     """
@@ -211,7 +210,7 @@ def import_source(name: str, out: Path, catalogue: Path | None, workers: int | N
 @_catalogue_option
 @click.option("--json", "as_json", is_flag=True, help="Print the sources as JSON.")
 def list_sources(pattern: str, catalogue: Path | None, as_json: bool) -> None:
-    """List published measurements that `costhub import source` fetches; all, or those that PATTERN fits."""
+    """List published measurements that `costhub import source` can fetch: all, or those matching PATTERN."""
     from costhub.hub.sources.catalogue import SOURCES_FILE, find_sources, load_sources
 
     found = find_sources(pattern, load_sources(catalogue or SOURCES_FILE))

@@ -24,9 +24,9 @@ Example:
 @click.option("--workers", type=WholeNumber(min=1), help="Number of child processes; by default one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(folders: tuple[Path, ...], out: Path, no_failures: bool, workers: int | None, as_json: bool) -> None:
-    """Join folders that searches with TVM's MetaSchedule wrote for one target into OUT.
+    """Join folders written by searches with TVM's MetaSchedule for one target into OUT.
 
-    Each workload and each record comes in once, and only what `costhub doctor` finds good. Folders of several targets
+    Each workload and record is included once, and only if `costhub doctor` finds it good. Folders for several targets
     are refused, because TVM's queries ignore the target. Stock TVM reads OUT as ms.database.JSONDatabase(work_dir=OUT).
     """
     from costhub.api.doctor import merge
