@@ -102,8 +102,8 @@ def test_the_same_command_again_says_that_the_model_is_finished(
     weights = (out / "config.json").stat().st_mtime_ns
     assert adapt(source, data, out, *more) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"{out} is finished: the same command has made this model, from local/source and 40 trials.")
-    assert f"To begin anew, remove {out}" in said
+    assert said.startswith(f"{out} is finished: the same command has already made this model, from local/source and 40")
+    assert f"To start over, remove {out}" in said
     assert (out / "config.json").stat().st_mtime_ns == weights
     assert adapt(source, data, out, *more, "--json") == 0
     told = json.loads(capsys.readouterr().out)
@@ -305,7 +305,7 @@ def test_measuring_is_advised_against_where_the_model_knows_the_instructions() -
     other = _advice(None, {**row, "simd_bits": 128, "isa_features": ["neon"]}, None)
 
     assert known is not None
-    assert "costhub/any-cpu-conditioned has learned from CPUs with the vector instructions of acme" in known
+    assert "costhub/any-cpu-conditioned has learned from CPUs with the same vector instructions as acme" in known
     assert other is None
 
 
@@ -317,7 +317,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_measured(
     assert run(["adapt", "auto", "--out", out, "--split", "s"]) != 0
     assert "--split divides existing measurements" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--data", "nvidia-h200", "--stop", "gain"]) != 0
-    assert "--stop ends measuring, and the programs of --data are measured already" in capsys.readouterr().err
+    assert "--stop ends measuring, and the programs in --data are measured already" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--stop", "gains"]) != 0
     assert "gain" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--key", "pi4"]) != 0

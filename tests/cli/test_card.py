@@ -100,7 +100,7 @@ def test_figures_of_another_device_are_refused(costhub: Any, model: Path, tmp_pa
     done = costhub("card", str(model), "--data", str(elsewhere))
 
     assert done.code == DataError.exit_code
-    assert "The figures are of blit-two" in done.err
+    assert "The figures are for blit-two" in done.err
     assert (model / "README.md").read_bytes() == before
 
 

@@ -105,8 +105,8 @@ class AdaptedModel:
         if done.chosen == ADAPTED and not totals and not _is_ahead(done):
             tested = "it ranked the last batch no better than its source" if len(asked) > 1 else "no batch tested it"
             parts.append(
-                f"The adapted model was written, but {tested}: nothing shows that it is better. From 256 trials on, an "
-                "eighth is held out to evaluate it."
+                f"The adapted model was written, but {tested}: nothing shows that it is better. With 256 trials or "
+                "more, an eighth is held out to evaluate it."
             )
         if done.chosen != ADAPTED:
             parts.append(f"Transfer by {done.method} made the model worse, so the {done.chosen} model was written.")
@@ -173,8 +173,8 @@ Example:
   costhub adapt amd-epyc-zen5-2c --tracker 127.0.0.1:9190 --key pi4 --suite resnet18 --out my-model/
 """
 STOP_WITH_DATA = (
-    "--stop ends measuring, and the programs of --data are measured already: leave it out. All of them are learned "
-    "from, or as many as --trials says."
+    "--stop ends measuring, and the programs in --data are measured already: leave it out. The model learns from all "
+    "of them, or from as many as --trials says."
 )
 SPLIT_WITHOUT_DATA = "--split divides existing measurements; leave it out to measure new ones."
 TRIALS = 256
@@ -201,7 +201,7 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
     "--device", metavar="DEVICE", help="Target device: one in the data, or one of this machine (`costhub devices`)."
 )
 @click.option(
-    "--suite", "suites", metavar="SUITE", multiple=True, help="Measure workloads of a suite, as `costhub collect`."
+    "--suite", "suites", metavar="SUITE", multiple=True, help="Measure workloads of a suite, as in `costhub collect`."
 )
 @click.option("--network", "networks", metavar="NETWORK", multiple=True, help="Measure workloads of a network.")
 @click.option("--tracker", type=TRACKER, help="Measure on the boards of a TVM RPC tracker.")
@@ -224,14 +224,14 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 @click.option(
     "--trials",
     type=WholeNumber(min=2),
-    help="The most programs to learn from, of all workloads together; by default all in the data folder, or "
+    help="Maximum number of programs to learn from, over all workloads; by default all in the data folder, or "
     f"{TRIALS} if the target is measured. See --stop.",
 )
 @click.option(
     "--stop",
     type=ADAPT_STOP,
-    help=f"When measuring ends before all trials are spent, by default {DEFAULT_STOP}: where new batches teach the "
-    "model nothing more (gain) or its accuracy no longer varies (variation), or never.",
+    help=f"When to stop measuring before all trials are spent, by default {DEFAULT_STOP}: once new batches teach the "
+    "model nothing more (gain), once its accuracy no longer varies (variation), or never.",
 )
 @click.option(
     "--split",
@@ -269,7 +269,7 @@ def command(
     licence: str,
     as_json: bool,
 ) -> None:
-    """Adapt the model NAME to the device whose measurements are in a data folder, or to this machine.
+    """Adapt the model NAME to a device with measurements in a data folder, or to this machine.
 
     NAME is a name as for `costhub pull`, or auto: the model in the hubs that ranks the first measurements best.
 
@@ -382,9 +382,9 @@ def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | Non
     if not knows_instructions(found.entry.devices, row):
         return None
     return (
-        f"{found.entry.name} has learned from CPUs with the vector instructions of {row['device_id']}. On such CPUs, "
-        "adapting gained next to nothing: `costhub tune` with the unchanged model is as good. Ctrl-C ends the "
-        "measuring, which goes on until --trials or --stop end it."
+        f"{found.entry.name} has learned from CPUs with the same vector instructions as {row['device_id']}. On such "
+        "CPUs, adapting gained next to nothing: `costhub tune` with the unchanged model is just as good. Press Ctrl-C "
+        "to stop measuring, which otherwise continues until --trials or --stop ends it."
     )
 
 

@@ -36,15 +36,17 @@ Example:
     "--device",
     "devices",
     multiple=True,
-    help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
+    help="Device whose measurements to use; may be repeated. Not needed if the data or split has only one.",
     metavar="DEVICE",
 )
-@click.option("--split", metavar="SPLIT", help="Split, by name in the data or as a file: its test workloads only.")
+@click.option(
+    "--split", metavar="SPLIT", help="Split, by name in the data or as a file: evaluate on its test workloads only."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for a copy of the model with its card; by default the card goes into the model's own folder. A model "
-    "of a hub is not changed, so it needs one.",
+    help="Folder for a copy of the model with its card; by default the card goes into the model's own folder. Required "
+    "for a model of a hub, which is not changed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
@@ -57,8 +59,8 @@ def command(
 ) -> None:
     """Write the card (README.md) of MODEL, with its figures and a picture of them.
 
-    MODEL is a model folder, or with --out what `costhub pull` takes. With --data the model is first evaluated on
-    workloads that it was not trained on, as by `costhub evaluate`; without it, the card shows the figures in the
+    MODEL is a model folder or, with --out, a name as for `costhub pull`. With --data, the model is first evaluated on
+    workloads that it was not trained on, as with `costhub evaluate`; without it, the card shows the figures in the
     folder. `costhub publish` requires a card.
     """
     from costhub.cards.markdown import CARD
@@ -123,14 +125,14 @@ def _figures(
         figures = figures_of(own_folder, place, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
     if figures is None:
         raise DataError(
-            f"{folder} holds no figures for a card ({EVALUATION} is missing). Name measurements to evaluate "
-            "the model on with --data."
+            f"{folder} holds no figures for a card ({EVALUATION} is missing). Use --data to name measurements "
+            "to evaluate the model on."
         )
     own = {config["device_id"], *(config.get("train_devices") or ())}
     strange = sorted({row["device_id"] for row in figures.get("workloads", ()) if "device_id" in row} - own)
     if strange:
         raise DataError(
-            f"The figures are of {', '.join(strange)}, but {folder} is a model for {config['device_id']}. "
+            f"The figures are for {', '.join(strange)}, but {folder} is a model for {config['device_id']}. "
             "Choose measurements of the model's device with --data and --device."
         )
     return figures

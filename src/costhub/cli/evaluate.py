@@ -36,7 +36,7 @@ Example:
     "--device",
     "devices",
     multiple=True,
-    help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
+    help="Device whose measurements to use; may be repeated. Not needed if the data or split has only one.",
     metavar="DEVICE",
 )
 @click.option(

@@ -69,7 +69,7 @@ def _described(arch: str | None) -> dict[str, list[OptionDescription]]:
     "--device",
     "devices",
     multiple=True,
-    help="Device whose measurements to use, may be repeated; not needed if the data have only one.",
+    help="Device whose measurements to use; may be repeated. Not needed if the data have only one.",
     metavar="DEVICE",
 )
 @click.option(
@@ -143,7 +143,7 @@ def command(
     """Train a cost model on measured programs.
 
     Without --split, a fifth of the workloads, from every operator that can spare one, is held out to evaluate
-    the model, for its card. OUT.partial keeps the progress until OUT is written: after an interruption, run the
+    the model for its card. OUT.partial keeps the progress until OUT is written: after an interruption, run the
     same command again to continue.
     """
     options = _options(objective, pairs)

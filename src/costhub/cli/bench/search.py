@@ -27,49 +27,53 @@ Example:
     default="model",
     show_default=True,
     metavar="NAME|FILE.py:CLASS",
-    help="What chooses programs: model (what the model ranks first), random, genetic, nearest, or a class of your own.",
+    help="How to choose programs: model (those it ranks first), random, genetic, nearest, or a class of your own.",
 )
 @click.option(
     "--model",
     default="auto",
     show_default=True,
     metavar="MODEL|FILE.py:NAME",
-    help="Model: a name as for `costhub pull`, 'auto' for the best one of each device, or your own object or class "
+    help="Model: a name as for `costhub pull`, 'auto' for the best one for each device, or your own object or class "
     "with predict(rows, counts).",
 )
 @click.option(
-    "--device", "devices", multiple=True, metavar="DEVICE", help="May be repeated; by default all of the benchmark."
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="DEVICE",
+    help="Device; may be repeated. By default, all in the benchmark.",
 )
-@click.option("--data", metavar="DATA", help="Measurements of your own instead: a data folder, or a dataset by name.")
+@click.option("--data", metavar="DATA", help="Use your own measurements instead: a data folder, or a dataset by name.")
 @click.option("--split", metavar="SPLIT", help="With --data: use the test side of this split only.")
 @click.option(
     "--workloads",
     default=10,
     show_default=True,
     type=WholeNumber(min=1),
-    help="Workloads of each device: those with the most programs.",
+    help="Workloads per device: the ones with the most programs.",
 )
 @click.option(
     "--method",
     default="frozen",
     show_default=True,
     metavar="METHOD",
-    help="How the model learns from what is measured: frozen, not at all, or as for `costhub tune`, whose default "
-    "brief takes some minutes for each device.",
+    help="How the model learns from measurements: frozen (not at all), or as for `costhub tune`, whose default, brief, "
+    "takes some minutes per device.",
 )
 @click.option("--batch", default=16, show_default=True, type=WholeNumber(min=1), help="Programs measured at a time.")
-@click.option("--seeds", default=5, show_default=True, type=WholeNumber(min=1), help="Searches of each workload.")
+@click.option("--seeds", default=5, show_default=True, type=WholeNumber(min=1), help="Searches per workload.")
 @click.option(
     "--trials",
     type=WholeNumber(min=1),
-    help="Trials of each search; by default what random search needs for 95 % of the way from the median to the "
+    help="Trials per search; by default what random search needs to get 95 % of the way from the median to the "
     "optimum, at most 64.",
 )
 @click.option("--all", "every", is_flag=True, help="Include workloads that the model has learned from.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write scores and curves as JSON.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the curves (.png or .svg).")
 @click.option(
-    "--t4", type=click.Path(path_type=Path, file_okay=False), help="Write every search in the T4 format into a folder."
+    "--t4", type=click.Path(path_type=Path, file_okay=False), help="Write every search to a folder in the T4 format."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
@@ -89,11 +93,11 @@ def command(
     t4: Path | None,
     as_json: bool,
 ) -> None:
-    """Replay searches among programs that were all measured before, and score them.
+    """Replay searches among programs that have already been measured, and score them.
 
     Each search chooses among hundreds of measured programs of a workload that the device's models have not learned
     from. The score is 1 for a search that finds the optimum at once, 0 for random search, and below 0 for a worse one.
-    A file of yours is run as it is.
+    A file of your own is run as is.
     """
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise ArgumentError(f"--plot writes .png or .svg, got {plot}.")
