@@ -17,7 +17,7 @@ def test_a_sound_contribution_is_accepted_and_merged(costhub: Any, measured: Any
     assert "programs in both, latency ratio" in first
     assert verdict == f"{new}: accepted."
     assert merged == f"Merged: {held}"
-    assert card.startswith("The card is as before")
+    assert card.startswith("The card is unchanged")
     total = DataFolder.open(new).measurements().num_rows
     assert DataFolder.open(held).measurements().num_rows > total
 

@@ -30,14 +30,14 @@ Example:
 @click.option(
     "--to", metavar="ADDRESS", help="hf-hub:ORG/NAME or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO."
 )
-@click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, where --to is a folder.")
+@click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, if --to is a folder.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Offer the measurements in FOLDER to a dataset on a hub, as a pull request.
 
-    They are checked as by `costhub check --strict`, and for names of this machine and its user. Everything
+    They are checked as with `costhub check --strict`, and for names of this machine and its user. Everything
     to be sent is shown first. After an interruption, run the command again.
     """
     from costhub.hub.contribute import contribute

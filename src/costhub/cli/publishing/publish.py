@@ -28,9 +28,9 @@ Example:
 @click.command("publish", epilog=EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--to", metavar="ADDRESS", required=True, help="hf-hub:ORG/NAME, or the folder of a hub.")
-@click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, where --to is a folder.")
+@click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, if --to is a folder.")
 @click.option("--tag", metavar="TAG", help="A permanent name for this version, such as v1.")
-@click.option("--replace", is_flag=True, help="Also remove measurements from the hub that FOLDER lacks.")
+@click.option("--replace", is_flag=True, help="Also remove from the hub any measurements that FOLDER lacks.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -46,8 +46,8 @@ def command(
 ) -> None:
     """Publish a model or a dataset to a hub, in one commit.
 
-    FOLDER is a model folder with its card, or a data folder. Nothing is sent if `costhub check`, or the check
-    of models, refuses it. Locks, journals and features are never sent.
+    FOLDER is a model folder with its card, or a data folder. Nothing is sent if `costhub check`, or the model
+    check, refuses it. Locks, journals and features are never sent.
     """
     from costhub.hub.publish import publish
 

@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Judge a contribution or a model before a hub accepts it.
 
-    SUBJECT is a pull request, as hf-hub:ORG/NAME@refs/pr/3 or the address of its page, or a data or model
+    SUBJECT is a pull request (hf-hub:ORG/NAME@refs/pr/3 or the address of its page), or a data or model
     folder. Exits with 0 if it is accepted, with 1 if it is refused, and with 2 if it cannot be read.
     """
     from costhub.errors import CosthubError, RefusedError
@@ -57,7 +57,7 @@ def command(
             click.echo(line)
         if done.merged:
             click.echo(f"Merged: {done.merged}")
-            click.echo("The card is as before; `costhub publish DATASET_FOLDER` renews its licences and contributors.")
+            click.echo("The card is unchanged; `costhub publish DATASET_FOLDER` renews its licences and contributors.")
     if not verdict.is_accepted:
         context.exit(1)
 

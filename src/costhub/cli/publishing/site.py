@@ -24,7 +24,7 @@ Example:
     "hubs",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="The folder of a hub, may be repeated; by default the embedded hub.",
+    help="The folder of a hub; may be repeated. By default, the embedded hub.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(out: Path, hubs: tuple[Path, ...], as_json: bool) -> None:
