@@ -24,7 +24,7 @@ class EnsembleOptions:
     """What an Ensemble is made of."""
 
     members: int = 5
-    """How many models there are."""
+    """Number of models."""
     member: str = "gbt"
     """The architecture of all members, as `MemberSpec.parse` reads it: `gbt` or `gbt(rounds=100)`."""
 

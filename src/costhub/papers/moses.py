@@ -43,15 +43,15 @@ class MosesLottery(Lottery):
 
     name = "moses"
     threshold: float = 0.0
-    """xi, divided by the largest xi of the tensor, from which on a parameter is transferable; 0 takes the `ratio`
+    """Smallest xi, divided by the largest xi of the tensor, at which a parameter is transferable; 0 uses `ratio`
     instead."""
     domain: float = 0.0
     """Weight of the adversarial term, see `DomainAdversary`; it needs programs of the source."""
     scope: str = "tensor"
-    """What xi is ranked in: each `tensor` by itself, or all of the `network` at once."""
+    """Where xi is ranked: within each `tensor`, or across the whole `network` at once."""
     drawn: str = "epoch"
-    """When the mask is drawn: before each `epoch`, by the gradient over all programs, or in each `step`, by the
-    gradient that the step has anyway, which saves a pass an epoch."""
+    """When the mask is drawn: before each `epoch`, from the gradient over all programs, or in each `step`, from the
+    gradient that the step computes anyway, which saves a pass per epoch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,7 +37,7 @@ class Momentum:
     epochs: int = 30
     """Passes over the programs of the target."""
     learning_rate: float = 1e-3
-    """The highest of a training; it rises over the first tenth of the steps, and then falls as a cosine."""
+    """Peak learning rate; it rises over the first tenth of the steps, and then falls as a cosine."""
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None

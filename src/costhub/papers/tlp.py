@@ -192,7 +192,7 @@ class TokenAttentionOptions(NetworkOptions):
     hidden: int = 64
     """Width of a token."""
     heads: int = 4
-    """Parts into which a token is split for attention; hidden is a multiple of twice as many."""
+    """Parts into which a token is split for attention; hidden must be a multiple of twice this number."""
     layers: int = 1
     """Attention layers."""
 

@@ -135,10 +135,10 @@ class BlendOptions:
     """What a Blend is made of."""
 
     members: str = "gbt mlp"
-    """Words as `MemberSpec.parse` reads them, `gbt:per_store@1+relation@1 mlp:per_store@1`; a member without a
-    spec reads all parts."""
+    """Members as `MemberSpec.parse` reads them, such as `gbt:per_store@1+relation@1 mlp:per_store@1`; a member
+    without a spec reads all parts."""
     weights: str = "equal"
-    """"equal", or "fitted": those of a coarse grid that rank the validation programs best."""
+    """"equal", or "fitted": those from a coarse grid that rank the validation programs best."""
 
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:

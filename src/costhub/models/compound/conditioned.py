@@ -43,7 +43,7 @@ class ConditionedOptions:
     objective: str = ""
     """Objective of the base; empty for the base's default."""
     members: str = added_option("", before="")
-    """Members of a base that is a `blend`, as `BlendOptions` has them; empty for the blend's own."""
+    """Members of the base if it is a `blend`, as in `BlendOptions`; empty for the blend's default."""
 
     def __post_init__(self) -> None:
         if self.base not in BASES:

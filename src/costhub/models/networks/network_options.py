@@ -15,13 +15,13 @@ class NetworkOptions:
     """The options that every network has; an architecture adds those that shape it."""
 
     bins: int = 8
-    """Most bins into which the scaler spreads a column; 0 leaves columns standardised only."""
+    """Maximum number of bins per column in the scaler; 0 only standardises columns."""
     members: int = 1
-    """Networks, trained from different initial weights, whose scores are averaged."""
+    """Number of networks, trained from different initial weights, whose scores are averaged."""
     epochs: int = 60
-    """Passes over the programs; fewer where validation ends the training."""
+    """Passes over the programs; fewer if validation ends training early."""
     learning_rate: float = 1e-3
-    """The highest one: it rises over the first tenth of the steps and falls as a cosine over the rest."""
+    """Peak learning rate: it rises over the first tenth of the steps and falls as a cosine over the rest."""
     weight_decay: float = 1e-2
     """Decoupled from the gradient (AdamW)."""
     batch: int = 512
@@ -29,7 +29,7 @@ class NetworkOptions:
     chunk: int = 64
     """Programs of one group that stay together in a batch."""
     listwise: float = 0.2
-    """Weight of the ListNet loss beside the pairwise one of the objective `gap`."""
+    """Weight of the ListNet loss added to the pairwise loss of the objective `gap`."""
     patience: int = 20
     """Epochs without a better validation loss after which training ends."""
     objective: str = added_option("gap")
@@ -69,7 +69,7 @@ class MlpOptions(NetworkOptions):
     """Width of the hidden layers."""
     form: str = added_option("costhub")
     """What follows the sum over rows. `costhub`: two layers, the second one residual; `tenset`: the same with
-    both residual; `moses`: nothing but the linear score, so that the two layers before the sum are all."""
+    both residual; `moses`: only the linear score, so the two layers before the sum are the only ones."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

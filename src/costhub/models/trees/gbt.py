@@ -65,13 +65,13 @@ class GbtOptions:
     objective: str = "regression"
     """What to learn: `regression`, `log`, `rank` or `lambdarank`."""
     rounds: int = 400
-    """Trees at most; fewer where validation ends the training."""
+    """Maximum number of trees; fewer if validation ends training early."""
     learning_rate: float = 0.05
-    """How much of what a new tree predicts is added."""
+    """Share of each new tree's prediction that is added."""
     depth: int = 8
-    """Levels of a tree at most."""
+    """Maximum number of levels in a tree."""
     min_child_weight: float = 2.0
-    """Fewest programs in a leaf."""
+    """Minimum number of programs in a leaf."""
     subsample: float = 0.7
     """Share of the programs each tree sees."""
     colsample: float = 0.3
@@ -81,8 +81,8 @@ class GbtOptions:
     update_rounds: int = 20
     """Trees that an update adds."""
     pairs: int = added_option(0, before=32)
-    """Under `rank` and `lambdarank`, how many programs at the top of a group, as the trees score them so far,
-    are compared with all others of it. 0 stands for all of them under `rank`, and for 32 under `lambdarank`."""
+    """Under `rank` and `lambdarank`, how many programs of a group, those that score highest so far, are compared
+    with all others in it. 0 means all of them under `rank`, and 32 under `lambdarank`."""
 
     def __post_init__(self) -> None:
         check_choice("objective", self.objective, tuple(OBJECTIVES))

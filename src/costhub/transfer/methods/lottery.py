@@ -41,9 +41,9 @@ class Lottery:
     decay: float = 1e-2
     """lambda: a step at learning rate a multiplies the other parameters by (1 - a * lambda)."""
     epochs: int = 30
-    """Passes over the programs of the target, with a new mask each."""
+    """Passes over the programs of the target, each with a new mask."""
     learning_rate: float = 1e-3
-    """The highest of a training; it rises over the first tenth of the steps, and then falls as a cosine."""
+    """Peak learning rate; it rises over the first tenth of the steps, and then falls as a cosine."""
     shares: list[list[LayerShares]] = field(default_factory=list, init=False, repr=False, compare=False)
     """Filled by `adapt`: for each network, the transferable shares in every epoch, for `--explain`."""
     kept: list[list[LayerShares]] = field(default_factory=list, init=False, repr=False, compare=False)

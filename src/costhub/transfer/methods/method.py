@@ -109,7 +109,7 @@ class FineTune:
     epochs: int = 30
     """Passes over the programs of the target."""
     learning_rate: float = 1e-3
-    """The highest of a training; it rises over the first tenth of the steps, and then falls as a cosine."""
+    """Peak learning rate; it rises over the first tenth of the steps, and then falls as a cosine."""
 
     def __post_init__(self) -> None:
         check_ranges({"epochs": (self.epochs, 1, 10_000), "learning_rate": (self.learning_rate, 0.0, 1.0)})
