@@ -117,7 +117,10 @@ def _joint_split(joined: Path) -> Split:
 
 
 def add(data: Path, other: Path) -> None:
-    """Adds the rows of a data folder to another one; a split's held-out workloads stay held out."""
+    """Adds the rows of a data folder to another one; a split's held-out workloads stay held out.
+
+    Where both folders have a split of the same name, its training side also gets that of the other, and no more.
+    """
     joined, added = DataFolder.open(data), DataFolder.open(other)
     for row in added.devices().to_pylist():
         joined.put_device(row)
@@ -128,7 +131,8 @@ def add(data: Path, other: Path) -> None:
     present = set(added.workloads(["workload_id"])["workload_id"].to_pylist())
     for name in list_splits(data):
         split = load_split(data, name)
-        train = (*split.train, *(present - {*split.train, *split.test}))
+        more = set(load_split(other, name).train) & present if name in list_splits(other) else present
+        train = (*split.train, *(more - {*split.train, *split.test}))
         save_split(replace(split, train=train, made_from=None), data / SPLITS_FOLDER / f"{name}.json")
 
 

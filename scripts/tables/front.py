@@ -130,7 +130,10 @@ def box(_: Path) -> str:
     lines = []
     for folder, what in (
         ("amd-epyc-zen5", "an AMD EPYC (Zen 5): 1 and 2 threads, AVX-512, AVX2 and SSE4.2"),
-        ("amd-epyc-zen4 intel-xeon-icelake", "an AMD EPYC (Zen 4) and an Intel Xeon (Ice Lake): 1 and 2 threads"),
+        (
+            "amd-epyc-zen4 amd-epyc-zen3 intel-xeon-icelake",
+            "two AMD EPYCs (Zen 4, Zen 3) and an Intel Xeon (Ice Lake): 1 and 2 threads",
+        ),
         ("nvidia-h200", "an NVIDIA H200, imported from a MetaSchedule database"),
         ("nvidia-a100", "an NVIDIA A100, imported from databases of TVM 0.16"),
         ("nvidia-v100 nvidia-k80 amd-mi50", "a V100, a K80 and an MI50, replayed from logs of Ansor (TVM 0.7)"),

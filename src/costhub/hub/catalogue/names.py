@@ -16,6 +16,7 @@ LISTING = "`costhub devices`"
 HARDWARE_NAMES = {
     "gpu-nvidia-a100": "nvidia-a100",
     "gpu-nvidia-v100": "nvidia-v100",
+    "epyc-3th-generation-(milan)": "amd-epyc-zen3-2c",
     "xeon-3th-generation-(ice-lake)": "intel-xeon-icelake-2c",
     "epyc-4th-generation-(genoa)": "amd-epyc-zen4-2c",
 }
@@ -108,7 +109,7 @@ def hardware_device(name: str) -> str | None:
     Example:
         >>> hardware_device("EPYC 4th Generation (Genoa)"), hardware_device("GPU NVIDIA A100")
         ('amd-epyc-zen4-2c', 'nvidia-a100')
-        >>> hardware_device("EPYC 3th Generation (Milan)") is None
+        >>> hardware_device("EPYC 2th Generation (Rome)") is None
         True
     """
     normalised = normalise(name)
