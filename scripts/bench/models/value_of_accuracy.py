@@ -110,7 +110,7 @@ def main(data: Path | None, models: tuple[str, ...], seed: int, quick: bool, pat
     rows: list[Row] = []
     for device, split in list(SUITE.items())[: 1 if quick else None]:
         place = find_data(device).path
-        own = load_replay(place, device, workloads=set(find_split(place, split).test), spec=None)
+        own = load_replay(Path(place), device, workloads=set(find_split(place, split).test), spec=None)
         rows += [{"device": device, **row} for row in device_table(own, {}, seed)]
     if data is not None:
         for device, described in device_rows(data, DataFolder.open(data).device_ids()).items():

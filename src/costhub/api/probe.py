@@ -112,8 +112,8 @@ def _check_plausible(row: Mapping[str, Any]) -> None:
         if row.get(low) and row.get(high) and row[high] / row[low] > most:
             raise MeasureError(
                 f"{low_what} came out at {row[low]:.3g}, {row[high] / row[low]:,.0f} times below {high_what}, which is "
-                "impossible on a CPU: other programs were using the cores. The figures were not kept. Run `costhub probe` "
-                "again on an idle machine."
+                "impossible on a CPU: other programs were using the cores. The figures were not kept. Run "
+                "`costhub probe` again on an idle machine."
             )
 
 
