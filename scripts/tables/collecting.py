@@ -163,6 +163,7 @@ COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "collector": collector_table,
     "collection": collection_table,
     "collection_chip": collection_table,
+    "collection_zen3": collection_table,
     "noise": noise_table,
     "probe": probe_table,
     "torture": torture_table,
