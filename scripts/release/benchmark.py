@@ -18,7 +18,7 @@ from scripts.tables.figures import read
 from scripts.tables.results import todays_command
 
 RESULTS = "docs/results"
-UNSEEN = Track("Unseen CPU", "amd-epyc-zen4-2c", "workload-40-seed0", "a CPU that no shipped model has learned from")
+UNSEEN = Track("Unseen CPU", "amd-epyc-zen3-2c", "workload-40-seed0", "a CPU that the model has not learned from")
 _FIGURES = (*METRICS, *(f"{metric}_se" for metric in METRICS))
 
 
@@ -30,12 +30,12 @@ def benchmark_json(results: Path) -> dict[str, Any]:
     """
     result = read(results, "model_comparison")
     tracks = [_track(track, leaderboard(result, track)) for track in TRACKS]
-    tracks.append(_track(UNSEEN, unseen_rows(read(results, "unseen_chip"))))
+    tracks.append(_track(UNSEEN, unseen_rows(read(results, "unseen_zen3"))))
     more = more_summaries(results)
     tracks += [_track(track, leaderboard(more, track)) for track in MORE_TRACKS]
     versions = ", ".join(f"{name} {result['versions'][name]}" for name in ("tvm", "costhub"))
     origin = {
-        "results": f"{RESULTS}/model_comparison.json (more: models.jsonl, unseen_chip.json; shipped: evaluation.json)",
+        "results": f"{RESULTS}/model_comparison.json (more: models.jsonl, unseen_zen3.json; shipped: evaluation.json)",
         "command": todays_command(result["command"]),
         "machine": result["machine"],
         "date": result["date"][:10],
@@ -48,7 +48,7 @@ def unseen_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of `UNSEEN`: models of other CPUs and of this one, means over seeds, the best top-1 first.
 
     Args:
-        result: `unseen_chip.json`.
+        result: `unseen_zen3.json`.
     """
     by_model: dict[str, list[Mapping[str, Any]]] = {}
     for row in result["rows"]:

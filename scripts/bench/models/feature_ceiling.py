@@ -162,6 +162,7 @@ def main(
     held = set(load_split(folder, SPLIT).test)
     sides = load_split(folder, PLAIN)
     plain = {*sides.train, *sides.test}
+    places = [] if data is None else [(data, name) for name in DataFolder.open(data).device_ids()]
     learned: list[Row] = []
     neighbours: list[Row] = []
     for spec in specs[: 1 if quick else None]:
@@ -169,8 +170,8 @@ def main(
         for seed in range(1 if quick else seeds):
             learned += of_known_workloads(programs, held, spec, each, seed)
         neighbours.append({"device": device, "spec": spec, **alike(programs.measured(), spec)})
-        for name in DataFolder.open(data).device_ids() if data is not None else ():
-            own = load_programs(data, device=name, spec=spec).measured()
+        for place, name in places:
+            own = load_programs(place, device=name, spec=spec).measured()
             neighbours.append({"device": name, "spec": spec, **alike(own, spec)})
     click.echo(plain_table(learned, LEARNED))
     click.echo(plain_table(neighbours, ALIKE))

@@ -99,7 +99,7 @@ def contribute(
     Example:
         >>> contribute("measurements", "hf-hub:acme/data", agree="yes")
         Traceback (most recent call last):
-        costhub.errors.RefusedError: agree is 'yes'. Nothing was sent: pass agree=True, or a function that gets the ...
+        costhub.errors.RefusedError: agree is 'yes'. Nothing was sent: pass agree=True, or a function that receives ...
     """
     check_consent(agree)
     to = to or os.environ.get(CONTRIBUTE_VARIABLE)

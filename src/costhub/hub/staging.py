@@ -69,7 +69,7 @@ def check_consent(agree: Any) -> None:
     Example:
         >>> check_consent("yes")
         Traceback (most recent call last):
-        costhub.errors.RefusedError: agree is 'yes'. Nothing was sent: pass agree=True, or a function that gets the ...
+        costhub.errors.RefusedError: agree is 'yes'. Nothing was sent: pass agree=True, or a function that receives ...
     """
     if agree is not True and not callable(agree):
         raise RefusedError(

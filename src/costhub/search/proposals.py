@@ -38,12 +38,17 @@ class OwnProposals:
     """
 
     def __init__(self, mod: Any, search: Search, context: Any, sketches: Sequence[Any]) -> None:
-        self._mod, self._search, self._context, self._sketches = mod, search, context, sketches
+        self._mod, self._search, self._context, self._design = mod, search, context, sketches
         self._measured: list[tuple[float, Any]] = []
 
     @cached_property
     def _space(self) -> SearchSpace:
-        return SearchSpace(self._context, self._sketches, None, seed=self._search.seed)
+        return SearchSpace(self._context, self._design, None, seed=self._search.seed)
+
+    @cached_property
+    def _sketches(self) -> SketchTraces:
+        # A GPU's target has no cores, and its programs no number of tasks that depends on them.
+        return SketchTraces(self._design, int(self._context.target.attrs.get("num-cores", 1)))
 
     def propose(self) -> list[Any]:
         """A ``MeasureCandidate`` each: known schedules at first, neighbours of the fastest once something ran."""
@@ -60,10 +65,7 @@ class OwnProposals:
     def _known(self) -> list[ScheduledProgram]:
         if self._search.known is None:
             return []
-        # A GPU's target has no cores, and its programs no number of tasks that depends on them.
-        cores = int(self._context.target.attrs.get("num-cores", 1))
-        sketches = SketchTraces(self._sketches, cores)
-        found = known_programs(self._mod, self._space, sketches, self._search.known, self._search.known_sources)
+        found = known_programs(self._mod, self._space, self._sketches, self._search.known, self._search.known_sources)
         return _different(program for program, _ in found)
 
     def _neighbours(self) -> list[ScheduledProgram]:

@@ -36,7 +36,7 @@ def test_a_finished_model_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert told == TOLD
     text = finished_text(tmp_path, told, explain=False, as_json=False)
     assert f"{tmp_path} is finished" in text
-    assert "from acme/a-mlp and 1 trial. `costhub tune resnet18.c7 --model" in text
+    assert "from acme/a-mlp and 1 trial. Use it with `costhub tune resnet18.c7 --model" in text
     assert f"To start over, remove {tmp_path}" in text
 
 

@@ -31,17 +31,21 @@ def product(*, rows: int, columns: int) -> Any:
     j, inner_j = schedule.split(j, [None, columns])
     schedule.reorder(i, j, reduction, inner_i, inner_j)
     schedule.reverse_compute_at(local, j)
-    schedule.decompose_reduction(block, reduction)
     schedule.parallel(i)
     schedule.unroll(inner_i)
     schedule.vectorize(inner_j)
+    schedule.decompose_reduction(block, reduction)
     return schedule
 
 
-def first_row(schedule: Any, target: str = AVX2) -> dict[str, float]:
+def all_rows(schedule: Any, target: str = AVX2) -> list[dict[str, float]]:
     [rows] = SPEC.extract(schedule.mod, ["[[], []]"], target)
     assert rows is not None
-    return dict(zip(COLUMN_NAMES, rows[0].tolist(), strict=True))
+    return [dict(zip(COLUMN_NAMES, row, strict=True)) for row in rows.tolist()]
+
+
+def first_row(schedule: Any) -> dict[str, float]:
+    return all_rows(schedule)[0]
 
 
 def test_operations_times_repeats_are_those_of_the_workload() -> None:
@@ -53,13 +57,16 @@ def test_operations_times_repeats_are_those_of_the_workload() -> None:
 
 
 def test_the_first_row_is_the_loop_that_multiplies() -> None:
-    row = first_row(product(rows=4, columns=16))
+    rows = all_rows(product(rows=4, columns=16))
+    row = rows[0]
 
     assert 2 ** row["fma"] - 1 == pytest.approx(8)  # 4 rows of two vectors
+    assert 2 ** row["trips"] - 1 == pytest.approx(SIDE)
     assert row["packed_share"] == 1.0
     assert row["widest"] == pytest.approx(np.log2(33))
     assert row["stack_share"] == 0.0
-    assert row["cycle_share"] > 0.5
+    # LLVM may unroll the loop over columns, so that there are several of these.
+    assert sum(each["cycle_share"] for each in rows if each["fma"]) > 0.8
 
 
 def test_more_sums_than_registers_are_spilled() -> None:
