@@ -53,17 +53,21 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
     card = parse((folder / "README.md").read_text(encoding="utf-8"))
     recorded = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
     own = [row for row in recorded["workloads"] if row["device_id"] == device]
+    # Data may hold more workloads that the model has not learned from than those that its card is about.
+    held_out = {row["workload_id"] for row in own}
+    tested = [row for row in now["workloads"] if row["workload_id"] in held_out]
+    totals = {name: statistics.fmean(row[name] for row in tested) for name in METRICS}
     # The card's total is that of its figures, which are of this device or of several.
-    pairs = [(now["totals"][name], statistics.fmean(row[name] for row in own)) for name in METRICS]
+    pairs = [(totals[name], statistics.fmean(row[name] for row in own)) for name in METRICS]
     pairs += [(card.totals[name], recorded["totals"][name]) for name in METRICS]
-    equal = len(own) == len(now["workloads"]) and all(abs(a - b) <= AS_EQUAL for a, b in pairs)
+    equal = len(own) == len(tested) and all(abs(a - b) <= AS_EQUAL for a, b in pairs)
     return {
         "device": device,
         "arch": entry.arch,
         "model": entry.name,
         "default": entry.name == models_for(device)[0].name,
-        "workloads": len(now["workloads"]),
-        **{name: now["totals"][name] for name in METRICS},
+        "workloads": len(tested),
+        **totals,
         "equal": "yes" if equal else "no",
         "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
     }

@@ -58,7 +58,7 @@ TREES = ("objective=log", "rounds=200", "learning_rate=0.1")
 """Half the usual number of trees, which takes half the space."""
 GPU = {"blend": (f"members=gbt({','.join(TREES)}) mlp",), "gbt": TREES, "mlp": ()}
 """Architecture -> options, on the GPUs."""
-ANY = ("base=blend", f"members=gbt({','.join(TREES)}) mlp")
+ANY_CPU = ("base=blend", f"members=gbt({','.join(TREES)}) mlp")
 """Trees of logarithms, which `costhub adapt` corrects; those of throughput have no scale on which it could."""
 RELEASES = (
     ModelRelease("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
@@ -66,7 +66,7 @@ RELEASES = (
     ModelRelease("amd-epyc-zen5-2c", "treegru", MANY),
     ModelRelease(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
     ModelRelease(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
-    ModelRelease("any-cpu", "conditioned", MANY, ANY, "+".join((AMD, INTEL, ZEN4, ZEN3)), CPUS),
+    ModelRelease("any-cpu", "conditioned", MANY, ANY_CPU, "+".join((AMD, INTEL, ZEN4, ZEN3)), CPUS),
     *(
         ModelRelease(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
         for arch, options in GPU.items()
@@ -76,7 +76,7 @@ RELEASES = (
         ModelRelease(device, "blend", FEW, GPU["blend"], device, stop_share=0.1, each=EACH)
         for device in (V100, K80, MI50)
     ),
-    ModelRelease("any-gpu", "conditioned", JOINT, ANY, "+".join(GPUS), GPUS, stop_share=0.1, each=EACH),
+    ModelRelease("any-gpu", "conditioned", JOINT, ("base=blend",), "+".join(GPUS), GPUS, stop_share=0.1, each=EACH),
 )
 
 

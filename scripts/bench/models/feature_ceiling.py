@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def parted(held_out: Programs, known: int, *, seed: int) -> tuple[Programs, Prog
     return held_out.select(place < known), held_out.select(place >= known)
 
 
-def of_known_workloads(programs: Programs, held: set[str], spec: str, each: int, seed: int) -> Iterator[Row]:
+def of_known_workloads(programs: Programs, held: set[str], archs: Sequence[str], each: int, seed: int) -> Iterator[Row]:
     """Models that learn from other workloads, from these and most programs of the held-out ones, or from the latter.
 
     All are tested on the rest of the held-out workloads, and those that know nothing of these on all of their programs.
@@ -57,9 +57,10 @@ def of_known_workloads(programs: Programs, held: set[str], spec: str, each: int,
     others = programs.select(~np.isin(programs.workload, _numbers(programs, held)))
     known, test = parted(programs.of_workloads(held), int(KNOWN * each), seed=seed)
     trainings = {OTHERS: others, "both": Programs.join([others, known]), "these workloads": known}
-    for arch, given in MODELS.items():
+    spec = programs.spec
+    for arch in archs:
         for name, train in trainings.items():
-            model = new_model(arch, feature_spec=spec, options=given)
+            model = new_model(arch, feature_spec=spec, options=MODELS[arch])
             model.fit(train, None, seed=seed, progress=False)
             row = {"spec": spec, "arch": arch, "seed": seed}
             yield {**row, "learned from": name, **_figures(model, test)}
@@ -142,6 +143,7 @@ def _numbers(programs: Programs, names: set[str]) -> list[int]:
 @click.option("--dataset", default="amd-epyc-zen5", show_default=True, help="Embedded dataset, or a data folder.")
 @click.option("--device", default="amd-epyc-zen5-2c", show_default=True)
 @click.option("--spec", "specs", multiple=True, default=SPECS, show_default=True, help="Layouts of features.")
+@click.option("--arch", "archs", multiple=True, default=tuple(MODELS), show_default=True, type=click.Choice(MODELS))
 @click.option("--each", default=32, show_default=True, help="Programs of each workload, at most.")
 @options.data("A data folder with many programs of each workload, whose neighbours are compared too.")
 @options.seeds(3)
@@ -151,6 +153,7 @@ def main(
     dataset: str,
     device: str,
     specs: tuple[str, ...],
+    archs: tuple[str, ...],
     each: int,
     data: Path | None,
     seeds: int,
@@ -168,7 +171,7 @@ def main(
     for spec in specs[: 1 if quick else None]:
         programs = load_programs(folder, device=device, workloads=plain, per_workload=each, spec=spec)
         for seed in range(1 if quick else seeds):
-            learned += of_known_workloads(programs, held, spec, each, seed)
+            learned += of_known_workloads(programs, held, archs, each, seed)
         neighbours.append({"device": device, "spec": spec, **alike(programs.measured(), spec)})
         for place, name in places:
             own = load_programs(place, device=name, spec=spec).measured()
