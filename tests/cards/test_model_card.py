@@ -183,7 +183,8 @@ def test_a_shipped_card_is_short_of_this_version_and_as_rendered(folder: Path) -
 
     assert is_as_rendered(text)
     assert parse(text).version == CARD_VERSION
-    assert text.count("\n") < 155
+    # Each device that it was tested on takes a line of the figures and one of the table.
+    assert text.count("\n") < max(155, 145 + 2 * text.count("- {device_id: "))
 
 
 @pytest.mark.parametrize(

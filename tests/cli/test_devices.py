@@ -86,8 +86,14 @@ def test_one_device_is_shown_with_all_its_facts(small_hub: Path, costhub: Any) -
     assert "none yet" in costhub("devices", "blit-gpu").out
 
 
-def test_a_device_without_a_model_says_which_one_it_gets(costhub: Any) -> None:
-    assert "none of its own; `auto` takes costhub/any-cpu-conditioned" in costhub("devices", "amd-epyc-zen4-1c").out
+def test_a_device_without_a_model_says_which_one_it_gets(
+    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"device_id": "acme-one-2c", "kind": "cpu", "cores": 2, "simd_bits": 256}
+    register_device(own, path=tmp_path / "devices.json")
+    monkeypatch.setenv("COSTHUB_HUB", str(tmp_path))
+
+    assert "none of its own; `auto` takes costhub/any-cpu-conditioned" in costhub("devices", "acme-one-2c").out
 
 
 def test_an_unknown_device_is_refused_with_the_close_ones(small_hub: Path, costhub: Any) -> None:
