@@ -23,6 +23,7 @@ from costhub.models import metrics
 from costhub.models.evaluate import NOISE_FLOOR
 from costhub.models.protocol import CostModel, Scores
 from costhub.search.replay.workloads import Latencies, ReplayWorkload, load_replay
+from costhub.terminal_text import counted
 from scripts.bench.common import machine, options
 from scripts.tables.plots import plot_curves
 
@@ -120,7 +121,7 @@ def main(data: Path | None, models: tuple[str, ...], seed: int, quick: bool, pat
     click.echo(plain_table(rows, COLUMNS))
     machine.write_result(path, {"rows": rows})
     if path:
-        plot_curves(path.with_suffix(".png"), panels(rows), x="top-1 among 32 programs", y="optimum / best found")
+        plot_curves(path.with_suffix(".png"), panels(rows), x="top-1 among 32 programs, %", y="optimum / best found")
 
 
 def panels(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
@@ -128,9 +129,9 @@ def panels(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for device in dict.fromkeys(row["device"] for row in rows):
         own = [row for row in rows if row["device"] == device and row["scores"].startswith(("error", "random"))]
-        own.sort(key=lambda row: row["top_1"])
-        xs = [row["top_1"] for row in own]
+        own.sort(key=lambda row: float(row["top_1"]))
+        xs = [100 * row["top_1"] for row in own]
         for k in TRIALS:
             ys, se = [row[f"best_of_{k}"] for row in own], [row[f"best_of_{k}_se"] for row in own]
-            found.setdefault(device, []).append({"label": f"{k} trials", "x": xs, "y": ys, "se": se})
+            found.setdefault(device, []).append({"label": counted(k, "trial"), "x": xs, "y": ys, "se": se})
     return found

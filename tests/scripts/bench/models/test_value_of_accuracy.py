@@ -47,5 +47,5 @@ def test_a_device_has_a_line_for_each_noise_and_a_curve_for_each_number_of_trial
     assert len(rows) == len(ERRORS) + 1
     assert rows[-1]["scores"] == "random"
     curves = panels(rows)["d"]
-    assert [curve["label"] for curve in curves] == ["1 trials", "4 trials", "16 trials", "64 trials"]
+    assert [curve["label"] for curve in curves] == ["1 trial", "4 trials", "16 trials", "64 trials"]
     assert all(curve["x"] == sorted(curve["x"]) for curve in curves)
