@@ -121,10 +121,14 @@ def test_sums_in_one_register_wait_for_each_other() -> None:
 def test_the_bound_of_a_loop_is_what_it_does_most() -> None:
     fmas = [f"vfmadd231ps %ymm14, %ymm15, %ymm{n}" for n in range(12)]
     stores = [f"vmovups %ymm{n}, {32 * n}(%rax)" for n in range(12)]
-    (much,), (written,) = (found_loops("\n".join([".LBB0_1:", *body, "jne .LBB0_1"])) for body in (fmas, stores))
+    reads = [f"vmovups {32 * n}(%rax), %ymm{n}" for n in range(12)]
+    (much,), (written,), (read,) = (
+        found_loops("\n".join([".LBB0_1:", *body, "jne .LBB0_1"])) for body in (fmas, stores, reads)
+    )
 
     assert much.cycles == 6.0  # two in a cycle, and no chain is longer than that
     assert written.cycles == 12.0
+    assert read.cycles == 6.0
 
 
 @pytest.mark.parametrize(
