@@ -19,6 +19,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.hub.catalogue.hubs import EVALUATION, ModelEntry, dataset_folders, list_models, models_for
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
+from scripts.bench.common.rows import earlier_rows
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 AS_EQUAL = 1e-5
@@ -65,7 +66,7 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
         "device": device,
         "arch": entry.arch,
         "model": entry.name,
-        "default": entry.name == models_for(device)[0].name,
+        "default": _is_default(entry.name, device),
         "workloads": len(tested),
         **totals,
         "equal": "yes" if equal else "no",
@@ -73,22 +74,30 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
     }
 
 
+def _is_default(model: str, device: str) -> bool:
+    return model == models_for(device)[0].name
+
+
 @click.command()
+@click.option("--model", "models", multiple=True, help="Only this model; the rows of others stay in the results.")
 @options.quick("One model.")
 @options.json_file()
-def main(quick: bool, path: Path | None) -> None:
+def main(models: tuple[str, ...], quick: bool, path: Path | None) -> None:
     """Exits with 1 if a model is not as good as its card says."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         copies = [copy_dataset(folder, name.partition("/")[2]) for name in dataset_folders()]
         data = {device: copy for copy in copies for device in DataFolder.open(copy).device_ids()}
         for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
-            if quick and rows:
+            if (quick and rows) or (models and entry.name not in models):
                 continue
             # A model of many devices has figures of each device that it has learned from.
             for device in entry.trained_on or (entry.device_id,):
                 rows.append(row_of(entry, device, data[device], Path(folder)))
                 click.echo(plain_table(rows[-1:], COLUMNS))
-    machine.write_result(path, {"rows": rows})
+    others = earlier_rows(path) if models else []
+    kept = [row | {"default": _is_default(row["model"], row["device"])} for row in others if row["model"] not in models]
+    order = {row["model"]: place for place, row in reversed(list(enumerate([*others, *rows])))}
+    machine.write_result(path, {"rows": sorted([*kept, *rows], key=lambda row: order[row["model"]])})
     if any(row["equal"] == "no" for row in rows):
         raise SystemExit(1)

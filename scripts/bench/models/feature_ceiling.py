@@ -54,8 +54,8 @@ def of_known_workloads(programs: Programs, held: set[str], archs: Sequence[str],
 
     All are tested on the rest of the held-out workloads, and those that know nothing of these on all of their programs.
     """
-    others = programs.select(~np.isin(programs.workload, _numbers(programs, held)))
-    known, test = parted(programs.of_workloads(held), int(KNOWN * each), seed=seed)
+    others, held_out = programs.of_workloads(set(programs.workload_ids) - held), programs.of_workloads(held)
+    known, test = parted(held_out, int(KNOWN * each), seed=seed)
     trainings = {OTHERS: others, "both": Programs.join([others, known]), "these workloads": known}
     spec = programs.spec
     for arch in archs:
@@ -65,11 +65,7 @@ def of_known_workloads(programs: Programs, held: set[str], archs: Sequence[str],
             row = {"spec": spec, "arch": arch, "seed": seed}
             yield {**row, "learned from": name, **_figures(model, test)}
             if name == OTHERS:
-                yield {
-                    **row,
-                    "learned from": f"{OTHERS}; tested on all",
-                    **_figures(model, programs.of_workloads(held)),
-                }
+                yield {**row, "learned from": f"{OTHERS}; tested on all", **_figures(model, held_out)}
 
 
 def _figures(model: CostModel, test: Programs) -> Row:
@@ -133,10 +129,6 @@ def alike(programs: Programs, spec: str) -> Row:
 def _of_one(gap: npt.NDArray[np.float64]) -> float:
     """Of two programs that differ by `gap`, the standard deviation of one."""
     return float(np.sqrt(np.mean(gap**2) / 2))
-
-
-def _numbers(programs: Programs, names: set[str]) -> list[int]:
-    return [number_ for number_, name in enumerate(programs.workload_ids) if name in names]
 
 
 @click.command()

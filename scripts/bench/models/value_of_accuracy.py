@@ -57,8 +57,7 @@ def noisy_figures(latency_s: Latencies, error: float, *, seed: int, draws: int =
     rng = np.random.default_rng(seed)
     truth = np.zeros_like(latency_s) if np.isinf(error) else -np.log(latency_s)
     size = 1.0 if np.isinf(error) else error
-    found = [figures(latency_s, truth + size * rng.standard_normal(len(truth)), rng) for _ in range(draws)]
-    return {name: fmean(row[name] for row in found) for name in found[0]}
+    return _mean([figures(latency_s, truth + size * rng.standard_normal(len(truth)), rng) for _ in range(draws)])
 
 
 def figures(latency_s: Latencies, scores: Scores, rng: np.random.Generator) -> Row:
@@ -75,8 +74,7 @@ def figures(latency_s: Latencies, scores: Scores, rng: np.random.Generator) -> R
 def model_figures(latency_s: Latencies, scores: Scores, *, seed: int) -> Row:
     """The same with the scores of a model; the draws only choose the programs that the metrics compare."""
     rng = np.random.default_rng(seed)
-    found = [figures(latency_s, scores, rng) for _ in range(DRAWS)]
-    return {name: fmean(row[name] for row in found) for name in found[0]}
+    return _mean([figures(latency_s, scores, rng) for _ in range(DRAWS)])
 
 
 def device_table(workloads: Sequence[ReplayWorkload], models: dict[str, CostModel], seed: int) -> Iterator[Row]:
@@ -97,7 +95,11 @@ def _means(found: Sequence[Row]) -> Row:
     errors = {
         f"{name}_se": float(np.std([row[name] for row in found], ddof=1) / len(found) ** 0.5) for name in found[0]
     }
-    return {**{name: fmean(row[name] for row in found) for name in found[0]}, **errors}
+    return {**_mean(found), **errors}
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    return {name: fmean(row[name] for row in rows) for name in rows[0]}
 
 
 @click.command()

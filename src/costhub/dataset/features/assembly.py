@@ -18,7 +18,7 @@ MOST_TRIPS = 1e9
 _ROUNDS = 3
 
 _LABEL = re.compile(r"^(?P<name>[.\w$@]+):")
-_MEMORY = re.compile(r"^(?P<segment>%\w+:)?[-\w.+@$]*\((?P<registers>[^)]*)\)|^%\w+:|^[.\w]+@|^\.?L")
+_MEMORY = re.compile(r"^(%\w+:)?[-\w.+@$]*\([^)]*\)|^%\w+:|^[.\w]+@|^\.?L")
 _REGISTER = re.compile(r"%(\w+)")
 _LOCAL = re.compile(r"\.L(BB|tmp|func_|CPI|JTI|\d)\w*")
 """Labels inside a function."""
@@ -39,7 +39,7 @@ _FAMILIES = (
         "shuffle",
         re.compile(
             r"v?(perm|shuf|unpck|insert|extract|pshuf|palign|valign|pack|punpck|p?broadcast|pinsr|pextr|movsh|movsl|"
-            r"movddup|movhlps|movlhps|perm2|pack|expand|compress)\w*|vp(perm|shuf|unpck|insert|extract|broadcast)\w*"
+            r"movddup|movhlps|movlhps|expand|compress)\w*|vp(perm|shuf|unpck|insert|extract|broadcast)\w*"
         ),
     ),
     ("bits", re.compile(r"v?(and|andn|or|xor)p[sd]|v?p(and|or|xor|sll|srl|sra|tern|cmp|test|max|min|abs|sign)\w*")),
@@ -77,19 +77,19 @@ class Instruction:
             return None
         return next((place for place, text in enumerate(self.operands) if _MEMORY.match(text)), None)
 
-    @property
+    @cached_property
     def stores(self) -> bool:
         """Whether it writes to memory."""
         is_last = self.memory is not None and self.memory == len(self.operands) - 1
         return is_last and not self.name.startswith(("cmp", "test", "vucomi", "ucomi"))
 
-    @property
+    @cached_property
     def loads(self) -> bool:
         """Whether it reads from memory."""
         moves = self.family in ("move", "shuffle", "gather") or self.name.startswith("vcvtps2ph")
         return self.memory is not None and not (self.stores and moves)
 
-    @property
+    @cached_property
     def on_stack(self) -> bool:
         """Whether its memory is relative to the stack or frame pointer: a spilled register, or a local buffer."""
         return self.memory is not None and bool({"rsp", "rbp"} & set(_REGISTER.findall(self.operands[self.memory])))
@@ -185,7 +185,12 @@ class Loop:
         """Iterations each time that it is entered; `UNKNOWN_TRIPS` where the code does not say."""
         return _trips(self) or UNKNOWN_TRIPS
 
-    @property
+    @cached_property
+    def chain(self) -> float:
+        """Cycles of an iteration that the longest chain of dependent instructions takes."""
+        return chain_cycles(self.own)
+
+    @cached_property
     def cycles(self) -> float:
         """Cycles of one iteration, without inner loops and with all data in the first cache: of a made-up wide core."""
         own = self.own
@@ -198,7 +203,7 @@ class Loop:
             float(sum(i.stores for i in own)),
             sum(i.family == "shuffle" and not i.loads for i in own) / 1.5,
             len(own) / 5,
-            chain_cycles(own),
+            self.chain,
         )
         return max(bounds) + 8.0 * sum(i.family == "gather" for i in own) + 20.0 * sum(i.family == "call" for i in own)
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.features.assembly import FAMILIES, Function, Loop, chain_cycles, functions, loops
-from costhub.dataset.features.spec import Features, FeatureSpec, finite_or_none, replay_schedules, slog
+from costhub.dataset.features.assembly import FAMILIES, Function, Loop, functions, loops
+from costhub.dataset.features.spec import Features, FeatureSpec, features_of_modules, replay_schedules, slog
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.workload import count_flop, parse_target
 
@@ -72,7 +72,7 @@ def compiled_rows(text: str, flop: float) -> FloatArray:
 
 def _row(loop: Loop, share: float) -> list[float]:
     own = loop.own
-    chain, cycles = chain_cycles(own), loop.cycles
+    chain, cycles = loop.chain, loop.cycles
     families = Counter(instruction.family for instruction in own)
     loads, stores = [i for i in own if i.loads], [i for i in own if i.stores]
     flop = sum(i.flop for i in own)
@@ -127,15 +127,7 @@ def _is_x86(target: Any) -> bool:
 
 
 def _of_schedules(schedules: Sequence[Any | None], flop: float, target: Any) -> Features:
-    return [None if schedule is None else _rows_or_none(schedule.mod, flop, target) for schedule in schedules]
-
-
-def _rows_or_none(mod: Any, flop: float, target: Any) -> FloatArray | None:
-    try:
-        return finite_or_none(compiled_rows(assembly_of(mod, target), flop))
-    except Exception:
-        # A schedule that TVM cannot lower, or LLVM cannot compile, has no code to describe.
-        return None
+    return features_of_modules(lambda mod: compiled_rows(assembly_of(mod, target), flop), schedules)
 
 
 def _extract(mod: Any, traces: Sequence[str], target: str) -> Features:
