@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from costhub.api.doctor import doctor, merge
     from costhub.api.estimating.estimate import estimate
     from costhub.api.evaluation import evaluate
+    from costhub.api.hidden import hide_latencies, score_submissions, submit_scores
     from costhub.api.learning import adapt, train
     from costhub.api.measuring import BoardsAt
     from costhub.api.models import load_model, pull
@@ -68,6 +69,7 @@ _LAZY = {
     "evaluate": "costhub.api.evaluation:evaluate",
     "evaluate_scores": "costhub.models.evaluate:evaluate_scores",
     "export_metaschedule": "costhub.api.data_tools:export_metaschedule",
+    "hide_latencies": "costhub.api.hidden:hide_latencies",
     "import_ansor": "costhub.api.data_tools:import_ansor",
     "import_metaschedule": "costhub.api.data_tools:import_metaschedule",
     "import_source": "costhub.api.data_tools:import_source",
@@ -88,7 +90,9 @@ _LAZY = {
     "pull": "costhub.api.models:pull",
     "pull_locked": "costhub.hub.lock:pull_locked",
     "review": "costhub.hub.review.review:review",
+    "score_submissions": "costhub.api.hidden:score_submissions",
     "stats": "costhub.api.data_tools:stats",
+    "submit_scores": "costhub.api.hidden:submit_scores",
     "train": "costhub.api.learning:train",
     "tune": "costhub.api.tune:tune",
 }
@@ -115,6 +119,7 @@ __all__ = [
     "evaluate",
     "evaluate_scores",
     "export_metaschedule",
+    "hide_latencies",
     "import_ansor",
     "import_metaschedule",
     "import_source",
@@ -135,7 +140,9 @@ __all__ = [
     "pull",
     "pull_locked",
     "review",
+    "score_submissions",
     "stats",
+    "submit_scores",
     "train",
     "tune",
 ]

@@ -42,6 +42,8 @@ from scripts.tables.transfer import EVERYTHING, KEY, METRICS, summaries
 
 METHODS: dict[str, TransferMethod] = {"fine-tune": FineTune(), "lottery 0.5": Lottery(), "corrected": Corrected()}
 TRIALS = (32, 128, 512)
+FEW, MANY = 256, 2560
+"""Adapting with FEW trials is set beside MANY from nothing: what a tenth of the measurements is worth."""
 GUARDED = 128
 """Most trials of the guarded transfer, which learns anew after each 32 of them."""
 EACH = 64
@@ -99,9 +101,12 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
     about = {"source": source, "target": target, "seed": seed, "part": ""}
     if ("frozen", 0) not in done:
         yield {**about, "method": "frozen", "trials": 0, **figures(data.source(source), test)}
-    wanted = {(name, count) for count in trials for name in METHODS}
+    wanted = {(name, count) for count in trials for name in METHODS} | {("corrected", FEW)}
     if wanted | {("guarded", count) for count in trials if count <= GUARDED} <= set(done):
         return  # without training the source again
+    if ("corrected", FEW) not in done:
+        model = METHODS["corrected"].adapt(data.source(source), measured(pool, FEW, seed), seed=seed)
+        yield {**about, "method": "corrected", "trials": FEW, **figures(model, test)}
     guard = Guard(data.source(source), Corrected(), seed=seed, is_alike=True)
     for count in trials:
         few = measured(pool, count, seed)
@@ -121,8 +126,8 @@ def target_rows(data: GpuData, target: str, trials: Sequence[int], done: Collect
     if ("random", 0) not in done:
         totals = evaluate_scores(np.random.default_rng(seed).random(test.n), test).totals
         yield {**about, "method": "random", "trials": 0, **{name: totals[name] for name in METRICS}}
-    for count in trials:
-        if ("scratch blend", count) not in done:
+    for count in (*trials, MANY):
+        if ("scratch blend", count) not in done and count <= pool.n:
             model = fitted(measured(pool, count, seed), seed)
             yield {**about, "method": "scratch blend", "trials": count, **figures(model, test)}
     if (EVERYTHING, 0) not in done:

@@ -102,7 +102,7 @@ def bench_search(
     model = model if needs_features else None
     if strategy == "model" and model is None:
         raise ArgumentError("The strategy model needs a model; name one, or choose another strategy.")
-    own = _own_model(model)
+    own = own_scorer(model)
     METHODS.check(options.method)
     played: list[ReplayWorkload] = []
     scores, names, method, devices = [], set(), "", _devices(options)
@@ -205,7 +205,7 @@ def _strategy(strategy: str | ReplayFactory) -> tuple[str, ReplayFactory]:
     return strategy, REPLAY_STRATEGIES.find(strategy)
 
 
-def _own_model(model: Any) -> Any:
+def own_scorer(model: Any) -> Any:
     """The model that is not looked up by name for each device; None for one that is."""
     if model is None or (isinstance(model, str | os.PathLike) and not _is_reference(os.fspath(model))):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from costhub.cli.bench import search
+from costhub.cli.bench import hidden, search
 from costhub.cli.shared.groups import NamingGroup
 
 EXAMPLE = """
@@ -12,6 +12,7 @@ EXAMPLE = """
 Example:
   costhub bench search --strategy model --model auto
   costhub bench search --strategy genetic --device nvidia-v100
+  costhub bench score mine/ --latencies latencies.csv
 """
 
 
@@ -20,4 +21,5 @@ def command() -> None:
     """Score search strategies and cost models on measurements, without a device."""
 
 
-command.add_command(search.command)
+for _command in (search.command, hidden.hide, hidden.submit, hidden.score):
+    command.add_command(_command)

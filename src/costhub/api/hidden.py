@@ -1,0 +1,172 @@
+"""Provides hide_latencies, submit_scores and score_submissions: a benchmark whose latencies only the scorer has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.api.models import load_model
+from costhub.api.replay.bench import own_scorer
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.dataset.features.specs import DEFAULT_SPEC
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.hidden import task as tasks
+from costhub.dataset.hidden.submission import HiddenLatencies, Submission
+from costhub.dataset.hidden.task import HiddenTask
+from costhub.dataset.splits.split import find_split
+from costhub.errors import ArgumentError
+from costhub.hub.data import find_data
+from costhub.models.evaluate import Evaluation, evaluate_scores
+
+if TYPE_CHECKING:
+    from costhub.models.protocol import CostModel, Scores
+
+DECIDING = ("top_1", "pairwise", "top_5")
+"""The metrics of a table of submissions; the first one orders it."""
+COLUMNS = (
+    TableColumn("model", "model"),
+    *(part for name in DECIDING for part in (number(name, name, ".3f"), number(f"{name}_se", "±", ".3f"))),
+    number("workloads", "workloads", "d"),
+)
+
+
+@dataclass(frozen=True, repr=False)
+class HiddenScores:
+    """Submissions in the order of a table; `print` shows it."""
+
+    evaluations: tuple[tuple[Submission, Evaluation], ...]
+    """The best top-1 first."""
+    latencies_sha256: str
+    """Hash of the file with the latencies, as `task.json` promises it."""
+
+    def __str__(self) -> str:
+        lines = []
+        for submission, evaluation in self.evaluations:
+            errors = evaluation.standard_errors
+            line: dict[str, Any] = {"model": submission.model, "workloads": len(evaluation.workloads)}
+            for name in DECIDING:
+                line |= {name: evaluation.totals[name], f"{name}_se": errors[name]}
+            lines.append(line)
+        return f"{plain_table(lines, COLUMNS)}\nlatencies: sha256 {self.latencies_sha256}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each submission, in the form of `Evaluation.row`: what its author says, and the figures."""
+        return [
+            evaluation.row({**submission.about, "latencies_sha256": self.latencies_sha256})
+            for submission, evaluation in self.evaluations
+        ]
+
+
+def hide_latencies(
+    data: str | Path,
+    out: str | Path,
+    latencies: str | Path,
+    *,
+    name: str = "",
+    device: str | Sequence[str] | None = None,
+    split: str | None = None,
+) -> HiddenTask:
+    """Makes a task of measurements that nobody has seen: programs for everybody, latencies for whoever scores.
+
+    Args:
+        data: A data folder, or the name of a dataset or device.
+        out: The folder of the task, to publish. It must not exist.
+        latencies: The file for the latencies (CSV), to keep. It must not exist, nor lie in `out`.
+        name: What the task is called; by default the name of `out`.
+        device: The device, or several; by default the folder's only one.
+        split: Take only the test side of this split.
+
+    Returns:
+        The task; `print` shows what it holds.
+
+    Raises:
+        ArgumentError: `out` or `latencies` exists, or the file would lie in the task.
+        DataError: There is no such data, device or split, or no program is left.
+
+    Example:
+        >>> import tempfile
+        >>> place = Path(tempfile.mkdtemp())
+        >>> print(hide_latencies("nvidia-h200", place / "task", place / "kept.csv", split="fold-5-seed0-1"))
+        task: 537 programs of 10 workloads on nvidia-h200; latencies withheld
+    """
+    place = find_data(data)
+    folder = DataFolder.open(place.path)
+    named = [device] if isinstance(device, str) else list(device or ())
+    devices = named or [place.device_id or folder.only_device(", or several.")]
+    wanted = find_split(place.path, split).test if split else folder.workloads()["workload_id"].to_pylist()
+    return tasks.hide_latencies(
+        place.path, out, latencies, name=name or Path(out).name, devices=set(devices), workloads=set(wanted)
+    )
+
+
+def submit_scores(
+    task: str | Path,
+    model: str | Path | CostModel | Any,
+    out: str | Path,
+    *,
+    about: Mapping[str, Any] | None = None,
+    progress: bool = True,
+) -> Submission:
+    """Scores the programs of a task with a model, and writes the submission.
+
+    Args:
+        task: The folder of the task.
+        model: A name or folder as for `costhub.load_model`, which is bound to each device; FILE.py:NAME, MODULE:NAME
+            or an object with ``predict(rows, counts)``.
+        out: The folder of the submission, which must not exist.
+        about: What a reader must know of the model: `model` (its name), `trained_on`, `seed`, `url`.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        The submission. A program that this TVM cannot replay is scored below all others.
+
+    Raises:
+        ArgumentError: `out` exists, or `model` cannot predict.
+        CosthubError: There is no such task or model.
+    """
+    if Path(out).exists():
+        raise ArgumentError(f"{out} exists. Choose another name, or remove the folder.")
+    opened = HiddenTask.open(task)
+    own = own_scorer(model)
+    scores: dict[int, float] = {}
+    bound = {
+        device: own if own is not None else load_model(str(model), device=dict(row))
+        for device, row in opened.devices.items()
+    }
+    first = next(iter(bound.values()))
+    named, spec = getattr(first, "name", "") or type(first).__name__, getattr(first, "feature_spec", DEFAULT_SPEC)
+    programs, places = opened.programs(spec, progress=progress)
+    for index, device in enumerate(programs.device_ids):
+        mine = (programs.device == index).nonzero()[0]
+        if len(mine):
+            part = programs.select(mine)
+            found: Scores = bound[device].predict(part.rows, part.counts)
+            scores.update(zip(places[mine].tolist(), map(float, found), strict=True))
+    return Submission.scored(out, opened, scores, {"model": named, "spec": spec, **(about or {})})
+
+
+def score_submissions(submissions: Sequence[str | Path], latencies: str | Path) -> HiddenScores:
+    """Scores submissions with the latencies that a task withholds; nothing else is needed.
+
+    Args:
+        submissions: Folders of submissions.
+        latencies: The file that `hide_latencies` wrote.
+
+    Returns:
+        The figures of each, the best first; `print` shows a table.
+
+    Raises:
+        DataError: A submission is damaged, or does not score exactly the programs of the task.
+    """
+    hidden = HiddenLatencies.open(latencies)
+    programs = hidden.programs()
+    found = []
+    for path in submissions:
+        submission = Submission.open(path)
+        found.append((submission, evaluate_scores(hidden.scores_of(submission), programs)))
+    return HiddenScores(tuple(sorted(found, key=lambda pair: -pair[1].top_1)), hidden.sha256)

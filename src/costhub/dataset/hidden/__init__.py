@@ -1,0 +1,1 @@
+"""Benchmark tasks whose latencies are withheld: programs for everybody, latencies for whoever scores."""

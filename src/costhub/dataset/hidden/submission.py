@@ -1,0 +1,204 @@
+"""Provides Submission, the scores that a model gave to the programs of a task, and HiddenLatencies, which judge them.
+
+A submission is a folder: `about.json` names the model, and `scores.csv` has the columns `device_id`, `program_id` and
+`score`.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.hidden.task import LATENCY_COLUMNS, MOST_BYTES, HiddenTask, Key, codes
+from costhub.dataset.programs import Programs
+from costhub.errors import ArgumentError, DataError, ScoreError
+from costhub.files import read_regular, refuse_newer, write_replacing
+
+SUBMISSION_VERSION = 1
+"""Raised with every change that makes older submissions unreadable."""
+ABOUT, SCORES = "about.json", "scores.csv"
+SCORE_COLUMNS = ("device_id", "program_id", "score")
+_MOST_ABOUT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Who scored the programs of a task, and the scores."""
+
+    path: Path
+    about: Mapping[str, Any]
+    """`model`, `task`, and what else its author says: `trained_on`, `spec`, `seed`, `url`."""
+    scores: Mapping[Key, float]
+    """(Device id, program id) -> score; higher is faster."""
+
+    @property
+    def model(self) -> str:
+        """What its author calls the model."""
+        return str(self.about["model"])
+
+    @classmethod
+    def open(cls, path: str | Path) -> Submission:
+        """Reads a submission from anybody.
+
+        Raises:
+            DataError: The folder is no submission, a program is scored twice, or a score is not a finite number.
+        """
+        path = Path(path)
+        content = read_regular(path / ABOUT, limit=_MOST_ABOUT, follow=False, error=DataError)
+        try:
+            about = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path / ABOUT} is not JSON. Write an object with `model`.") from error
+        if not isinstance(about, dict) or not isinstance(about.get("model"), str) or not about["model"].strip():
+            raise DataError(f"{path / ABOUT} must hold an object with `model`, the name of the model.")
+        refuse_newer(about, newest=SUBMISSION_VERSION, what=path / ABOUT, error=DataError)
+        scores: dict[Key, float] = {}
+        for number, row in _table(path / SCORES, SCORE_COLUMNS, follow=False):
+            key, score = (row[0], row[1]), _number(row[2])
+            if score is None:
+                raise DataError(f"{path / SCORES}, line {number}: {row[2]!r:.40} is not a finite number.")
+            if key in scores:
+                raise DataError(f"{path / SCORES}, line {number}: program {row[1]:.16} is scored a second time.")
+            scores[key] = score
+        return cls(path, about, scores)
+
+    @classmethod
+    def write(cls, path: str | Path, about: Mapping[str, Any], scores: Mapping[Key, float]) -> Submission:
+        """Writes a submission to a new folder.
+
+        Args:
+            path: The folder, which must not exist.
+            about: At least `model`.
+            scores: (Device id, program id) -> score.
+
+        Raises:
+            ArgumentError: The folder exists.
+            ScoreError: A score is NaN or infinite.
+        """
+        path = Path(path)
+        if path.exists():
+            raise ArgumentError(f"{path} exists. Choose another name, or remove the folder.")
+        if not all(map(math.isfinite, scores.values())):
+            raise ScoreError("Some scores are NaN or infinite. Every program needs a finite score.")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(SCORE_COLUMNS)
+        writer.writerows([device, program, repr(float(score))] for (device, program), score in scores.items())
+        path.mkdir(parents=True)
+        write_replacing(path / SCORES, text.getvalue().encode())
+        write_replacing(path / ABOUT, json.dumps({"version": SUBMISSION_VERSION, **about}, indent=1).encode())
+        return cls.open(path)
+
+    @classmethod
+    def scored(
+        cls, path: str | Path, task: HiddenTask, scores: Mapping[int, float], about: Mapping[str, Any]
+    ) -> Submission:
+        """Writes the scores of a task's programs, given by their position in `task.keys`.
+
+        A program without a score (this TVM cannot replay it) gets one below all others: it must not be lost.
+        """
+        least = min(scores.values(), default=0.0) - 1.0
+        named = {key: scores.get(place, least) for place, key in enumerate(task.keys)}
+        return cls.write(path, {"task": task.name, **about}, named)
+
+
+@dataclass(frozen=True)
+class HiddenLatencies:
+    """The latencies that a task withholds."""
+
+    path: Path
+    sha256: str
+    """To compare with `latencies_sha256` of the task."""
+    keys: tuple[Key, ...]
+    workload_ids: tuple[str, ...]
+    """One per program."""
+    latency_s: tuple[float, ...]
+
+    @classmethod
+    def open(cls, path: str | Path) -> HiddenLatencies:
+        """Reads the file that `hide_latencies` wrote.
+
+        Raises:
+            DataError: It is not such a file.
+        """
+        path = Path(path)
+        keys, workload_ids, latency_s = [], [], []
+        for number, (device, workload, program, text) in _table(path, LATENCY_COLUMNS):
+            seconds = _number(text)
+            if seconds is None or seconds <= 0:
+                raise DataError(f"{path}, line {number}: {text!r:.40} is not a latency in seconds.")
+            keys.append((device, program))
+            workload_ids.append(workload)
+            latency_s.append(seconds)
+        if len(set(keys)) < len(keys):
+            raise DataError(f"{path} names a program twice. Expected the file that `costhub bench hide` wrote.")
+        digest = hashlib.sha256(read_regular(path, limit=MOST_BYTES, error=DataError)).hexdigest()
+        return cls(path, digest, tuple(keys), tuple(workload_ids), tuple(latency_s))
+
+    def programs(self) -> Programs:
+        """The programs without features, in the order of `keys`."""
+        names, workload = codes(self.workload_ids)
+        devices, device = codes([key[0] for key in self.keys])
+        count = len(self.keys)
+        return Programs(
+            np.zeros((0, 0), np.float32),
+            np.zeros(count, np.int64),
+            workload,
+            names,
+            np.array(self.latency_s),
+            device=device,
+            device_ids=devices,
+        )
+
+    def scores_of(self, submission: Submission) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """(n,) the scores of a submission, in the order of `keys`.
+
+        Raises:
+            DataError: A program is not scored, or one is scored that the task does not have.
+        """
+        if missing := [key for key in self.keys if key not in submission.scores]:
+            raise DataError(
+                f"{submission.path} does not score {len(missing):,} of {len(self.keys):,} programs, such as "
+                f"{missing[0][1]:.16} on {missing[0][0]}. A submission scores every program of the task."
+            )
+        if len(submission.scores) > len(self.keys):
+            other = next(key for key in submission.scores if key not in set(self.keys))
+            raise DataError(
+                f"{submission.path} scores program {other[1]:.16} on {other[0]:.40}, which the task does not have. Was "
+                "it made for another task?"
+            )
+        return np.array([submission.scores[key] for key in self.keys])
+
+
+def _table(path: Path, columns: Sequence[str], *, follow: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """Line number and the cells in the order of `columns` of each line but the first, which names them."""
+    content = read_regular(path, limit=MOST_BYTES, follow=follow, error=DataError)
+    try:
+        reader = csv.reader(io.StringIO(content.decode()))
+        head = next(reader, [])
+        if missing := [name for name in columns if name not in head]:
+            raise DataError(f"{path} lacks the column {missing[0]}. Expected CSV with {', '.join(columns)}.")
+        places = [head.index(name) for name in columns]
+        for row in reader:
+            if len(row) != len(head):
+                raise DataError(f"{path}, line {reader.line_num}: {len(row)} cells, but {len(head)} columns.")
+            yield reader.line_num, [row[place] for place in places]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} is not CSV in UTF-8. Expected the columns {', '.join(columns)}.") from error
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,260 @@
+"""Provides HiddenTask: measured programs without their latencies, which whoever scores keeps in a file apart.
+
+A task is a folder: `task.json` says what it is and holds the hash of the latencies, `programs.jsonl` and
+`workloads.jsonl` hold what a model may read. Lines are in the order of random-looking ids, so that neither order nor
+columns say anything about a latency.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.features.compute import Chunk, featurise
+from costhub.dataset.features.specs import find_spec
+from costhub.dataset.folder import DataFolder, first_of_each
+from costhub.dataset.latency import median_latency_s
+from costhub.dataset.load import among
+from costhub.dataset.programs import IntArray, Programs, workload_uses
+from costhub.errors import ArgumentError, DataError
+from costhub.files import read_regular, refuse_newer, write_replacing
+from costhub.progress import bar
+
+TASK_VERSION = 1
+"""Raised with every change that makes older tasks unreadable."""
+TASK, PROGRAMS, WORKLOADS = "task.json", "programs.jsonl", "workloads.jsonl"
+LATENCY_COLUMNS = ("device_id", "workload_id", "program_id", "latency_s")
+MOST_BYTES = 1 << 30
+"""A program takes some 3 kB of text."""
+_PROGRAM = ("device_id", "workload_id", "program_id", "target", "trace")
+_WORKLOAD = ("workload_id", "name", "operator", "shapes", "dtypes", "flop", "bytes", "module_json", "networks")
+_Row = Mapping[str, Any]
+Key = tuple[str, str]
+"""Device id and program id: one program of a task."""
+
+
+@dataclass(frozen=True)
+class HiddenTask:
+    """Programs to score; their latencies are not here.
+
+    Open one with `HiddenTask.open`, make one with `hide_latencies`.
+    """
+
+    path: Path
+    name: str
+    latencies_sha256: str
+    """Hash of the file with the latencies: once it is published, everybody can see that nothing was changed."""
+    devices: Mapping[str, _Row]
+    """Device id -> its row of the devices table."""
+    rows: tuple[_Row, ...]
+    """One per program: `device_id`, `workload_id`, `program_id`, `target`, `trace`."""
+    workloads: Mapping[str, _Row]
+    """Workload id -> its row of the workloads table."""
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The programs, in the order of `rows` and of `programs`."""
+        return tuple((row["device_id"], row["program_id"]) for row in self.rows)
+
+    def __str__(self) -> str:
+        """One line: the name, and how much there is."""
+        found = f"{len(self.rows):,} programs of {len(self.workloads)} workloads on {', '.join(self.devices)}"
+        return f"{self.name}: {found}; latencies withheld"
+
+    @classmethod
+    def open(cls, path: str | Path) -> HiddenTask:
+        """Reads a task.
+
+        Raises:
+            DataError: The folder is no task, is damaged, or was written by a newer costhub.
+        """
+        path = Path(path)
+        if not (path / TASK).is_file():
+            raise DataError(f"{path} has no {TASK}. Expected a folder made by `costhub bench hide`.")
+        about = _object(read_regular(path / TASK, limit=MOST_BYTES, error=DataError), path / TASK)
+        refuse_newer(about, newest=TASK_VERSION, what=path / TASK, error=DataError)
+        programs = read_regular(path / PROGRAMS, limit=MOST_BYTES, error=DataError)
+        if hashlib.sha256(programs).hexdigest() != about.get("programs_sha256"):
+            raise DataError(f"{path / PROGRAMS} is not the file that {TASK} names. Get the task again.")
+        rows = tuple(_lines(programs, path / PROGRAMS, _PROGRAM))
+        workloads = {
+            row["workload_id"]: row
+            for row in _lines(
+                read_regular(path / WORKLOADS, limit=MOST_BYTES, error=DataError), path / WORKLOADS, _WORKLOAD
+            )
+        }
+        devices = about.get("devices")
+        if not isinstance(devices, dict) or {row["device_id"] for row in rows} - devices.keys():
+            raise DataError(f"{path / TASK} does not describe the devices of all programs. Get the task again.")
+        if missing := {row["workload_id"] for row in rows} - workloads.keys():
+            raise DataError(f"{path / WORKLOADS} lacks workload {sorted(missing)[0][:12]}. Get the task again.")
+        return cls(path, str(about.get("name")), str(about.get("latencies_sha256")), devices, rows, workloads)
+
+    def programs(self, spec: str, *, progress: bool = True) -> tuple[Programs, IntArray]:
+        """Computes the features of the programs, in child processes.
+
+        Args:
+            spec: The feature spec that the model reads.
+            progress: Show a progress bar on a terminal.
+
+        Returns:
+            The programs that have features, with infinite latency, and the position of each in `keys`. The others
+            cannot be replayed by this TVM.
+
+        Raises:
+            UnknownNameError: The feature spec does not exist.
+        """
+        layout, places, found = find_spec(spec), [], []
+        with bar(len(self.rows), desc="features", unit="program", enabled=progress) as shown:
+            for chunk, features in featurise(self._chunks(), layout, origin=str(self.path.absolute())):
+                for key, rows in zip(chunk.keys, features, strict=True):
+                    if rows is not None:
+                        places.append(int.from_bytes(key, "big"))
+                        found.append(rows)
+                shown.update(len(chunk.keys))
+        own = [self.rows[place] for place in places]
+        names, workload = codes([row["workload_id"] for row in own])
+        devices, device = codes([row["device_id"] for row in own])
+        made = Programs.from_list(found, workload, names, np.full(len(own), np.inf))
+        uses = {key: use for key, use in self._uses().items() if key in names}
+        programs = Programs(
+            made.rows, made.counts, made.workload, names, made.latency_s, layout.name, device, devices or ("",), uses
+        )
+        return programs, np.array(places, np.int64)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        groups: dict[tuple[str, str], list[int]] = {}
+        for place, row in enumerate(self.rows):
+            groups.setdefault((row["workload_id"], row["target"]), []).append(place)
+        for (workload_id, target), places in groups.items():
+            keys = tuple(place.to_bytes(8, "big") for place in places)
+            traces = tuple(self.rows[place]["trace"] for place in places)
+            yield Chunk(self.workloads[workload_id]["module_json"], target, keys, traces)
+
+    def _uses(self) -> Mapping[str, Any]:
+        import pyarrow as pa
+
+        wanted = ("workload_id", "operator", "networks", "name")
+        table = pa.Table.from_pylist([{name: row[name] for name in wanted} for row in self.workloads.values()])
+        return workload_uses(table)
+
+
+def hide_latencies(
+    data: str | Path, out: str | Path, latencies: str | Path, *, name: str, devices: Set[str], workloads: Set[str]
+) -> HiddenTask:
+    """Makes a task of measured programs, and writes their latencies to a file apart.
+
+    Args:
+        data: A data folder.
+        out: The folder of the task, which must not exist.
+        latencies: The file with the latencies (CSV), which must not exist and must not lie in `out`. Keep it.
+        name: What the task is called.
+        devices: Ids of the devices whose programs take part.
+        workloads: Ids of the workloads that take part.
+
+    Raises:
+        ArgumentError: `out` or `latencies` exists, or the file would lie in the task.
+        DataError: The folder cannot be read, or no program is left.
+    """
+    out, latencies = Path(out), Path(latencies)
+    for place in (out, latencies):
+        if place.exists():
+            raise ArgumentError(f"{place} exists. Choose another name: a task is written once.")
+    if out.absolute() in latencies.absolute().parents:
+        raise ArgumentError(f"{latencies} would lie in the task, which everybody reads. Keep the latencies elsewhere.")
+    folder = DataFolder.open(data)
+    found = _measured(folder, sorted(devices), workloads)
+    if not found:
+        raise DataError(f"{data} has no program that ran on {', '.join(sorted(devices))} in these workloads.")
+    chosen = {row["workload_id"] for row in found.values()}
+    about = first_of_each(folder.workloads(list(_WORKLOAD)), "workload_id").to_pylist()
+    described = [row for row in about if row["workload_id"] in chosen]
+    table = folder.devices()
+    device_rows = {row["device_id"]: _as_text(row) for row in table.to_pylist() if row["device_id"] in devices}
+    order = sorted(found, key=lambda key: (key[1], key[0]))
+    programs = _as_lines([{name: found[key][name] for name in _PROGRAM} for key in order])
+    hidden = _latency_file([found[key] for key in order])
+    out.mkdir(parents=True)
+    (out / PROGRAMS).write_bytes(programs)
+    (out / WORKLOADS).write_bytes(_as_lines(sorted(described, key=lambda row: str(row["workload_id"]))))
+    latencies.parent.mkdir(parents=True, exist_ok=True)
+    write_replacing(latencies, hidden)
+    content = {
+        "version": TASK_VERSION,
+        "name": name,
+        "programs": len(order),
+        "workloads": len(chosen),
+        "devices": device_rows,
+        "programs_sha256": hashlib.sha256(programs).hexdigest(),
+        "latencies_sha256": hashlib.sha256(hidden).hexdigest(),
+    }
+    write_replacing(out / TASK, json.dumps(content, indent=1).encode())
+    return HiddenTask.open(out)
+
+
+def _measured(folder: DataFolder, devices: Sequence[str], workloads: Set[str]) -> dict[Key, dict[str, Any]]:
+    """Each program that ran, once, with the median of its measurements."""
+    where = among("workload_id", sorted(workloads)) & among("status", ["ok"])
+    found: dict[Key, dict[str, Any]] = {}
+    times: dict[Key, list[float]] = {}
+    for batch in folder.iter_measurements(list(devices), [*_PROGRAM, "run_s"], where):
+        latency_s = median_latency_s(batch["run_s"])
+        for row, seconds in zip(batch.select(list(_PROGRAM)).to_pylist(), latency_s.tolist(), strict=True):
+            if np.isfinite(seconds) and seconds > 0:
+                key = row["device_id"], row["program_id"]
+                found.setdefault(key, row)
+                times.setdefault(key, []).append(seconds)
+    return {key: {**row, "latency_s": statistics.median(times[key])} for key, row in found.items()}
+
+
+def _latency_file(rows: Sequence[_Row]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(LATENCY_COLUMNS)
+    writer.writerows([[row[name] for name in LATENCY_COLUMNS] for row in rows])
+    return text.getvalue().encode()
+
+
+def _as_lines(rows: Sequence[_Row]) -> bytes:
+    return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows).encode()
+
+
+def _as_text(row: _Row) -> dict[str, Any]:
+    """A row of the devices table as JSON values."""
+    found: dict[str, Any] = json.loads(json.dumps(row, default=str))
+    return found
+
+
+def codes(names: Sequence[str]) -> tuple[tuple[str, ...], IntArray]:
+    """The distinct names in order, and the index of each among them."""
+    known = sorted(set(names))
+    place = {name: number for number, name in enumerate(known)}
+    return tuple(known), np.array([place[name] for name in names], np.int64)
+
+
+def _object(content: bytes, path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON. Get the file again.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path} does not hold a JSON object. Get the file again.")
+    return found
+
+
+def _lines(content: bytes, path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(content.splitlines(), start=1):
+        row = _object(line, path)
+        texts = [name for name in ("device_id", "workload_id", "program_id", "target", "trace") if name in names]
+        if set(names) - row.keys() or not all(isinstance(row[name], str) for name in texts):
+            raise DataError(f"{path}, line {number}: expected an object with {', '.join(names)}. Get the task again.")
+        yield row

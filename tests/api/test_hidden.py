@@ -1,0 +1,117 @@
+"""hide_latencies, submit_scores, score_submissions: from measurements to a table of submissions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import costhub
+from costhub.dataset.features.specs import find_spec
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.hidden import task as tasks
+from costhub.errors import ArgumentError
+from costhub.hub.data import find_data
+
+DEVICE, SPEC = "nvidia-h200", "trace_tokens@1"
+
+
+class Oracle:
+    """Scores by latencies that it should not have."""
+
+    name = "oracle"
+    feature_spec = SPEC
+
+    def __init__(self, sign: float = 1.0) -> None:
+        own = costhub.load_programs(DEVICE, spec=SPEC, progress=False)
+        rows = np.split(own.rows, np.cumsum(own.counts)[:-1])
+        self._known = {part.tobytes(): -sign * seconds for part, seconds in zip(rows, own.latency_s, strict=True)}
+
+    def predict(self, rows: Any, counts: Any) -> Any:
+        parts = np.split(rows, np.cumsum(counts)[:-1])
+        return np.array([self._known[part.tobytes()] for part in parts])
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> tasks.HiddenTask:
+    place, folder = tmp_path_factory.mktemp("hidden"), find_data(DEVICE).path
+    chosen = set(sorted(DataFolder.open(folder).workloads()["workload_id"].to_pylist())[:4])
+    return tasks.hide_latencies(
+        folder, place / "task", place / "kept.csv", name="four", devices={DEVICE}, workloads=chosen
+    )
+
+
+def test_the_true_order_wins_and_its_reverse_loses(task: tasks.HiddenTask, tmp_path: Path) -> None:
+    best = costhub.submit_scores(task.path, Oracle(), tmp_path / "best", about={"seed": 1}, progress=False)
+    worst = costhub.submit_scores(
+        task.path, Oracle(-1.0), tmp_path / "worst", about={"model": "reverse"}, progress=False
+    )
+
+    found = costhub.score_submissions([worst.path, best.path], task.path.parent / "kept.csv")
+
+    assert [submission.model for submission, _ in found.evaluations] == ["oracle", "reverse"]
+    first, last = (evaluation for _, evaluation in found.evaluations)
+    assert (first.top_1, first.pairwise) == (1.0, 1.0)
+    assert last.pairwise == 0.0
+    assert task.latencies_sha256 in str(found)
+    row = found.rows()[0]
+    assert (row["model"], row["seed"], row["task"], row["spec"]) == ("oracle", 1, "four", SPEC)
+    assert row["latencies_sha256"] == task.latencies_sha256
+    assert len(row["workload_ids"]) == 4
+
+
+def test_a_program_that_cannot_be_replayed_comes_last(task: tasks.HiddenTask, tmp_path: Path) -> None:
+    class Lost(Oracle):
+        def predict(self, rows: Any, counts: Any) -> Any:
+            return np.arange(float(len(counts)))
+
+    opened = tasks.HiddenTask.open(task.path)
+    submission = costhub.submit_scores(task.path, Lost(), tmp_path / "all", progress=False)
+    assert set(submission.scores) == set(opened.keys)
+
+    from costhub.dataset.hidden.submission import Submission
+
+    part = Submission.scored(tmp_path / "part", opened, {0: 2.0, 1: 3.0}, {"model": "x"})
+    assert set(part.scores) == set(opened.keys)
+    assert part.scores[opened.keys[2]] < part.scores[opened.keys[0]] < part.scores[opened.keys[1]]
+
+
+def test_programs_of_two_devices_are_scored_each_by_its_own_features(tmp_path: Path) -> None:
+    class Sum:
+        feature_spec = SPEC
+
+        def predict(self, rows: Any, counts: Any) -> Any:
+            return np.array([part.sum() for part in np.split(rows, np.cumsum(counts)[:-1])])
+
+    folder = DataFolder.open(find_data("amd-epyc-zen3").path)
+    chosen = set(sorted(folder.workloads(["workload_id"])["workload_id"].to_pylist())[:2])
+    devices = {"amd-epyc-zen3-1c", "amd-epyc-zen3-2c"}
+    task = tasks.hide_latencies(
+        folder.path, tmp_path / "t", tmp_path / "l.csv", name="two", devices=devices, workloads=chosen
+    )
+
+    scores = costhub.submit_scores(task.path, Sum(), tmp_path / "sum", progress=False).scores
+
+    assert {device for device, _ in scores} == devices
+    spec = find_spec(SPEC)
+    expected = [spec.extract(None, [row["trace"]], row["target"])[0] for row in task.rows]
+    assert [scores[key] for key in task.keys] == [float(rows.sum()) for rows in expected if rows is not None]
+
+
+def test_only_the_test_side_of_a_split_takes_part(tmp_path: Path) -> None:
+    split = costhub.load_split(DEVICE, "fold-5-seed0-1")
+
+    made = costhub.hide_latencies(DEVICE, tmp_path / "named", tmp_path / "kept.csv", split="fold-5-seed0-1")
+
+    assert made.name == "named"
+    assert set(made.workloads) <= set(split.test)
+    assert len(made.workloads) > 5
+
+
+def test_what_cannot_predict_and_what_exists_is_refused(task: tasks.HiddenTask, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="no method `predict"):
+        costhub.submit_scores(task.path, object(), tmp_path / "x")
+    with pytest.raises(ArgumentError, match="exists"):
+        costhub.submit_scores(task.path, Oracle(), tmp_path)
