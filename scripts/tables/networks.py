@@ -105,6 +105,7 @@ ENGINE_TITLES = {
     "stock": "stock TVM",
     "costhub": "costhub",
     "openvino": "OpenVINO, its default",
+    "costhub-bf16": "costhub",
 }
 """Engine in the rows of the benchmark `engines` -> title, in the order of columns."""
 _FLOAT32 = "float32"
@@ -133,13 +134,22 @@ def engines_table(result: Mapping[str, Any]) -> str:
                 line[row["engine"]] = f"**{text}**" if is_best else text
                 if row["engine"] == "costhub":
                     line["ratio"] = _milliseconds(row) / best
+                if row["engine"] == "costhub-bf16":
+                    others = (each for each in own if each["engine"] != row["engine"] and each.get("latency"))
+                    line["ratio_bf16"] = _milliseconds(row) / min(map(_milliseconds, others))
         lines.append(line)
-    ratios = [line["ratio"] for line in lines if "ratio" in line]
-    if ratios:
-        lines.append({"network": "geometric mean", "ratio": geometric(ratios)})
     columns = [TableColumn("network", "ms")]
     columns += [TableColumn(engine, _engine_title(engine, rows), align="right") for engine in engines]
-    return markdown_table(lines, [*columns, number("ratio", "costhub / best of float32", ".2f")])
+    mean: dict[str, Any] = {"network": "geometric mean"}
+    for engine, name, others in (
+        ("costhub", "ratio", "costhub / best of float32"),
+        ("costhub-bf16", "ratio_bf16", "costhub (bfloat16) / best of the others"),
+    ):
+        if engine in engines or (engine == "costhub" and "costhub-bf16" not in engines):
+            columns.append(number(name, others, ".2f"))
+        if ratios := [line[name] for line in lines if name in line]:
+            mean[name] = geometric(ratios)
+    return markdown_table([*lines, mean] if len(mean) > 1 else lines, columns)
 
 
 def _milliseconds(row: Mapping[str, Any]) -> float:
@@ -226,7 +236,7 @@ NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "networks_tuned": networks_table,
     "operators": operators_table,
 }
-ENGINE_CHIPS = ("engines", "engines_zen4")
+ENGINE_CHIPS = ("engines", "engines_zen4", "engines_bf16_zen4")
 """Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
 `NAME_profiles`."""
 _ENGINE_TABLES = {"": engines_table, "_details": engine_details_table, "_profiles": engine_profiles_table}

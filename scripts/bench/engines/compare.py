@@ -15,7 +15,14 @@ from typing import Any
 import click
 
 from costhub.collector.device.cpu_state import core_count
-from costhub.collector.workloads.network_source import AS_IN_TORCH, BLOCKED, LAYOUTS, Lowering
+from costhub.collector.workloads.network_source import (
+    AS_IN_TORCH,
+    BF16,
+    BLOCKED,
+    LAYOUTS,
+    PRECISIONS,
+    Lowering,
+)
 from costhub.errors import CosthubError, MeasureError, NetworkError
 from costhub.search.whole_network.compile import CompiledNetwork
 from costhub.search.whole_network.finish import compare_outputs
@@ -39,6 +46,8 @@ from scripts.bench.engines.search import NetworkCourse, compile_tuned, search_ne
 from scripts.tables.networks import engine_details_table, engines_table
 
 COSTHUB, STOCK = "costhub", "stock"
+TITLE_OF_PRECISION = {BF16: "bfloat16"}
+"""Names of precisions in the rows, where they are not costhub's own."""
 ROUNDS = 30
 """All engines run a network in turn in each; together they last longer than a host's disturbances."""
 
@@ -50,7 +59,8 @@ class Settings:
     trials: int
     stock: int
     threads: int
-    lowering: Lowering
+    lowerings: tuple[Lowering, ...]
+    """One for each form of costhub."""
     rounds: int
     profile: bool
     engines: tuple[str, ...]
@@ -104,16 +114,18 @@ class NetworkRows:
         """A library with the schedules of a search."""
         settings, program = self.settings, self.network.program
         form = f"{'-fast' if lowering.fast_math else ''}{f'-{BLOCKED}' if lowering.layout == BLOCKED else ''}"
-        folder = settings.searches / f"{self.network.name}-{method}{form}"
-        library = self.network.folder / f"{method}.so"
+        folder = settings.searches / f"{self.network.name}-{method}{form}{f'-{BF16}' if lowering.is_bf16 else ''}"
+        precision = TITLE_OF_PRECISION.get(lowering.precision, lowering.precision)
+        engine = f"{method}-{BF16}" if lowering.is_bf16 else method
+        library = self.network.folder / f"{engine}.so"
         try:
             course = self._searched(method, folder, trials, lowering)
             compiled = compile_tuned(program, folder, library, threads=settings.threads, lowering=lowering)
         except CosthubError as error:
-            failed = {"network": title_of_network(self.network.name), "engine": method, "precision": FLOAT32}
+            failed = {"network": title_of_network(self.network.name), "engine": engine, "precision": precision}
             self.rows.append({**failed, "threads": settings.threads, "error": str(error)})
             return
-        self.libraries[method] = str(library), compiled
+        self.libraries[engine] = str(library), compiled
         about = {
             "fast_math": lowering.fast_math,
             "layout": lowering.layout,
@@ -125,7 +137,7 @@ class NetworkRows:
             "seconds": course.seconds,
         }
         load = partial(load_tuned, str(library), self.network.inputs, settings.threads)
-        self.add(method, FLOAT32, load, **about)
+        self.add(engine, precision, load, **about)
 
     def _searched(self, method: str, folder: Path, trials: int, lowering: Lowering) -> NetworkCourse:
         if method == STOCK:
@@ -177,7 +189,8 @@ def compared(name: str, settings: Settings) -> NetworkRows:
             say(f"{name}: loading it in {', '.join(settings.engines)}")
             found.add_engines()
             say(f"{name}: searching and compiling")
-            found.add_tuned(COSTHUB, settings.trials, settings.lowering)
+            for lowering in settings.lowerings:
+                found.add_tuned(COSTHUB, settings.trials, lowering)
             if settings.stock:
                 found.add_tuned(STOCK, settings.stock, AS_IN_TORCH)
             say(f"{name}: timing")
@@ -220,6 +233,7 @@ def check_threads(_: click.Context, __: click.Parameter, threads: int) -> int:
     "--fast-math/--no-fast-math", default=True, show_default=True, help="Polynomials for exp, tanh and erf in costhub."
 )
 @click.option("--layout", type=click.Choice(LAYOUTS), default=BLOCKED, show_default=True, help="Of convolutions.")
+@click.option("--precision", "precisions", multiple=True, type=click.Choice(PRECISIONS), default=PRECISIONS[:1])
 @click.option("--rounds", default=ROUNDS, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
 @click.option("--profile", is_flag=True, help="Also take the time of each kernel in each engine.")
 @click.option(
@@ -240,7 +254,8 @@ def main(networks: tuple[str, ...], quick: bool, searches: Path | None, path: Pa
     if given["stock"] and given["threads"] != core_count():
         raise click.UsageError("--stock searches with all cores; leave --threads at their number.")
     given["engines"] = tuple(installed(given["engines"]))
-    given["lowering"] = Lowering(given.pop("fast_math"), given.pop("layout"))
+    form = given.pop("fast_math"), given.pop("layout")
+    given["lowerings"] = tuple(Lowering(*form, precision) for precision in given.pop("precisions"))
     result: dict[str, list[dict[str, Any]]] = {"rows": [], "profiles": []}
     with tempfile.TemporaryDirectory(prefix="costhub-engines-") as scratch:
         settings = Settings(searches=(searches or Path(scratch, "searches")).resolve(), **given)

@@ -53,7 +53,7 @@ _MOVES = re.compile(
     r"(aten|fused?|cpp|subgraph|node|to|input|output|reshape|transpose|permute|copy|clone|concat(enate)?|cat|stack|reorder|"
     r"strided|slice|split|chunk|gather|elements|take|embedding|index|select|convert|cast|contiguous|squeeze|unsqueeze|"
     r"expand|tile|broadcast|broadcast_to|pad|shape|identity|memcpy|layout|transform|view|unsafe|flatten|fill|full|"
-    r"constant|nchwc?|heads|[\W_\d])+",
+    r"constant|nchwc?|heads|row|image|pairs|[\W_\d])+",
     re.IGNORECASE,
 )
 
@@ -72,6 +72,8 @@ def kind_of(name: str, shapes: Shapes) -> str:
         ('attention', 'matmul')
         >>> kind_of("fused_matmul_heads_divide", ((128, 12, 64), (12, 64, 128))), kind_of("transpose_heads", ())
         ('attention', 'layout, copy')
+        >>> kind_of("matmul_pairs_add", ((128, 384), (48, 384, 16))), kind_of("row_pairs", ((128, 768),))
+        ('matmul', 'layout, copy')
         >>> kind_of("fused_reshape_transpose", ()), kind_of("fused_add_layer_norm", ())
         ('layout, copy', 'norm, softmax, elementwise')
     """

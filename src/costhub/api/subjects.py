@@ -344,6 +344,7 @@ def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None
     Raises:
         WorkloadError: A network has no kernel that TVM can tune.
         UnknownNameError: No network has that name.
+        ArgumentError: The target or a network cannot have the precision.
     """
     from costhub.collector.workloads.network_kernels import network_workloads
     from costhub.collector.workloads.network_source import AS_IN_TORCH
@@ -351,6 +352,8 @@ def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None
 
     if not networks:
         return []
+    if lowering is not None:
+        lowering.check(target, networks)
     found = network_workloads(
         networks,
         target=target,

@@ -147,6 +147,7 @@ class TuneReport:
                 [device["model_name"], counted(device["cores"], "core"), f"{device['memory_bytes'] >> 30} GiB"]
             ),
             "peak_gflops": device.get("peak_gflops"),
+            "peak_gflops_bfloat16": device.get("peak_gflops_bfloat16"),
             "peak_source": self._peak_source(),
             **self.about,
             "database": str(self.out),

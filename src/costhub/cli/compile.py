@@ -18,6 +18,7 @@ from costhub.cli.shared.options import (
     fast_math_option,
     layout_option,
     list_option,
+    precision_option,
     seed_option,
     workloads_argument,
 )
@@ -89,6 +90,7 @@ Example:
 )
 @fast_math_option
 @layout_option
+@precision_option
 @allow_other_kind_option
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -104,6 +106,7 @@ def command(
     pool: int,
     fast_math: bool,
     layout: str,
+    precision: str,
     allow_other_kind: bool,
     seed: int,
     as_json: bool,
@@ -126,6 +129,7 @@ def command(
         arch=arch,
         fast_math=fast_math,
         layout=layout,
+        precision=precision,
         allow_other_kind=allow_other_kind,
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )

@@ -21,6 +21,7 @@ from costhub.cli.shared.options import (
     layout_option,
     list_option,
     nothing_named,
+    precision_option,
     seed_option,
     trials_per_workload_option,
 )
@@ -129,6 +130,7 @@ Example:
 )
 @fast_math_option
 @layout_option
+@precision_option
 @click.option(
     "--torch-compile",
     is_flag=True,
@@ -161,6 +163,7 @@ def command(
     from_scratch: bool,
     fast_math: bool,
     layout: str,
+    precision: str,
     torch_compile: bool,
     time_unscheduled: bool,
     allow_other_kind: bool,
@@ -186,6 +189,7 @@ def command(
         arch=arch,
         fast_math=fast_math,
         layout=layout,
+        precision=precision,
         torch_compile=torch_compile,
         time_unscheduled=time_unscheduled,
         allow_other_kind=allow_other_kind,

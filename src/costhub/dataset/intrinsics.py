@@ -6,6 +6,8 @@ parse only the submodules of the given target (about 1 s for CPUs).
 
 TVM 0.27 passes ``vpdpbusd`` its bytes as 32-bit words, as LLVM expected until version 21. LLVM 22 expects bytes and
 rejects anything else, so `register_vnni` corrects the intrinsic: otherwise no program that uses it would build.
+
+For products of bfloat16 on x86 TVM has no intrinsic; `register_pairs` adds those of AVX512-BF16.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ VNNI_DOT = "dot_16x4_vnni"
 """TVM's name for the intrinsic, kept so that a trace means the same with and without the correction."""
 
 FIRST_LLVM_WITH_BYTES = 22
+
+PAIR_DOTS = {lanes: f"dot_{lanes}x2_bf16_avx512" for lanes in (16, 8, 4)}
+"""Lanes -> name of the intrinsic that adds two products of bfloat16 to each of so many float32 sums."""
 
 
 def load_intrinsics(target_kind: str) -> None:
@@ -51,6 +56,7 @@ def load_intrinsics(target_kind: str) -> None:
         importlib.import_module(f"{PACKAGE}.{name}")
     if "x86" in modules:
         register_vnni()
+        register_pairs()
 
 
 def names_intrinsics(trace_json: str) -> bool:
@@ -101,3 +107,79 @@ def register_vnni() -> None:
             )
 
     TensorIntrin.register(VNNI_DOT, dot_product_16x4_u8i8i32_desc, dot_product, override=True)
+
+
+@cache
+def register_pairs() -> None:
+    """Registers `PAIR_DOTS`: ``vdpbf16ps`` of AVX512-BF16, for pairs of bfloat16 that TVM sees as one float32.
+
+    TVM's passes turn bfloat16 into float32 before LLVM sees it. So pairs are stored as numbers of 32 bits, and the
+    instruction is called from LLVM IR, which TVM links in.
+    """
+    for lanes, name in PAIR_DOTS.items():
+        _register_pair_dot(lanes, name)
+
+
+def _register_pair_dot(lanes: int, name: str) -> None:
+    from tvm.s_tir import TensorIntrin
+    from tvm.script import tirx as T
+
+    call = f"costhub_{name}"
+    linked, vector = _pair_dot_ir(call, lanes), f"float32x{lanes}"
+
+    # The same expression as that of `costhub.collector.workloads.bfloat16_pairs.product_of_pairs`.
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def described(
+        a: T.Buffer((1,), "float32", offset_factor=1),  # type: ignore[valid-type]
+        b: T.Buffer((lanes,), "float32", offset_factor=1),  # type: ignore[valid-type]
+        c: T.Buffer((lanes,), "float32", offset_factor=1),  # type: ignore[valid-type]
+    ) -> None:
+        with T.sblock("root"):
+            T.reads(c[0:lanes], a[0:1], b[0:lanes])
+            T.writes(c[0:lanes])
+            for i in range(lanes):
+                with T.sblock("update"):
+                    lane = T.axis.remap("S", [i])
+                    c[lane] = c[lane] + (
+                        T.reinterpret("float32", T.shift_left(T.reinterpret("uint32", a[0]), T.uint32(16)))
+                        * T.reinterpret("float32", T.shift_left(T.reinterpret("uint32", b[lane]), T.uint32(16)))
+                        + T.reinterpret("float32", T.bitwise_and(T.reinterpret("uint32", a[0]), T.uint32(0xFFFF0000)))
+                        * T.reinterpret(
+                            "float32", T.bitwise_and(T.reinterpret("uint32", b[lane]), T.uint32(0xFFFF0000))
+                        )
+                    )
+
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def computed(
+        a: T.Buffer((1,), "float32", offset_factor=1),  # type: ignore[valid-type]
+        b: T.Buffer((lanes,), "float32", offset_factor=1),  # type: ignore[valid-type]
+        c: T.Buffer((lanes,), "float32", offset_factor=1),  # type: ignore[valid-type]
+    ) -> None:
+        with T.sblock("root"):
+            T.reads(c[0:lanes], a[0:1], b[0:lanes])
+            T.writes(c[0:lanes])
+            with T.attr(T.int32(0), "pragma_import_llvm", linked):
+                c[T.ramp(T.int32(0), 1, lanes)] = T.call_pure_extern(
+                    vector,
+                    call,
+                    c[T.ramp(T.int32(0), 1, lanes)],
+                    T.broadcast(a[0], lanes),
+                    b[T.ramp(T.int32(0), 1, lanes)],
+                )
+
+    TensorIntrin.register(name, described, computed, override=True)
+
+
+def _pair_dot_ir(name: str, lanes: int) -> str:
+    """A function in LLVM IR that adds to each sum the products of two pairs of bfloat16, given as bits of a float."""
+    sums, pairs = f"<{lanes} x float>", f"<{2 * lanes} x bfloat>"
+    dot = f"@llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+    return f"""
+declare {sums} {dot}({sums}, {pairs}, {pairs})
+define internal {sums} @{name}({sums} %c, {sums} %a, {sums} %b) alwaysinline nounwind {{
+  %p = bitcast {sums} %a to {pairs}
+  %q = bitcast {sums} %b to {pairs}
+  %r = call {sums} {dot}({sums} %c, {pairs} %p, {pairs} %q)
+  ret {sums} %r
+}}
+"""

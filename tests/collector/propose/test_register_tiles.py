@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -13,18 +14,23 @@ import tvm
 from torch import nn
 from torch.nn import functional
 
+from costhub.collector.device.local import local_target
 from costhub.collector.propose.register_tiles import (
     CONVOLUTION,
     DEPTHWISE,
     MOST_BLOCKS,
     MOST_PLACES,
     NORM,
+    PAIR_CONVOLUTION,
+    PAIR_PRODUCT,
     PRODUCT,
     is_blocked,
 )
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import BLOCKED, DEFAULT, DesignSpace, best_space, find_space
 from costhub.collector.workloads.relax_import import fuse, import_network
+from costhub.dataset.intrinsics import names_intrinsics
+from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import argument_shapes
 
 VECTORIZED = tvm.tirx.ForKind.VECTORIZED
@@ -51,10 +57,10 @@ class Layer(nn.Module):
         return follow[self.then]()
 
 
-def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES) -> Any:
+def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES, *, bf16: bool = False) -> Any:
     """The kernel of a layer: the one that does most."""
     target = tvm.target.Target(json.loads(TARGET))
-    mod, _ = import_network(layer.eval(), (example,), lanes=lanes)
+    mod, _ = import_network(layer.eval(), (example,), lanes=lanes, bf16=bf16)
     found = [
         f for g, f in fuse(mod, target).functions.items() if any(n in g.name_hint for n in ("conv2d", "matmul", "norm"))
     ]
@@ -188,3 +194,65 @@ def test_stock_tvm_replays_the_trace() -> None:
     Trace.apply_json_to_schedule(schedule.trace.as_json(), again)
 
     tvm.ir.assert_structural_equal(again.mod, schedule.mod)
+
+
+WITH_BF16 = '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}'
+PAIRS = {
+    "3x3, relu": lambda: kernel(Layer(nn.Conv2d(16, 32, 3), "relu"), torch.rand(1, 16, 10, 14), 16, bf16=True),
+    "3x3": lambda: kernel(Layer(nn.Conv2d(16, 32, 3, 2, 1)), torch.rand(1, 16, 10, 14), 16, bf16=True),
+    "1x1, 8 lanes": lambda: kernel(Layer(nn.Conv2d(16, 24, 1), "silu"), torch.rand(1, 16, 10, 14), 16, bf16=True),
+    "1x3, 4 lanes": lambda: kernel(Layer(nn.Conv2d(8, 12, (1, 3))), torch.rand(1, 8, 10, 14), 16, bf16=True),
+    "dense, silu": lambda: kernel(Layer(nn.Linear(24, 32), "silu"), torch.rand(1, 20, 24), 16, bf16=True),
+    "dense, an odd number of rows": lambda: kernel(Layer(nn.Linear(24, 48)), torch.rand(1, 37, 24), 16, bf16=True),
+}
+
+
+def drawn(name: str, count: int) -> list[Any]:
+    context, sketches = open_design_space(PAIRS[name](), WITH_BF16, find_space(BLOCKED), 0)
+    space, draw = DesignSpace(context, sketches), np.random.default_rng(0)
+    return [space.finish(lambda: space.random(draw), seed) for seed in range(1, count + 1)]
+
+
+def pairs(draw: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
+    """Two different numbers in each."""
+    low, high = (draw.standard_normal(shape).astype(np.float32).view(np.uint32) >> 16 for _ in range(2))
+    return (low | (high << 16)).view(np.float32)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_are_multiplied_by_the_cpus_instruction_and_nothing_else(name: str) -> None:
+    target = tvm.target.Target(json.loads(WITH_BF16))
+
+    for schedule in drawn(name, 3):
+        assembly = tvm.compile(schedule.mod, target=target).mod.inspect_source("s")
+        _, lanes = name.split(", ") if "lanes" in name else ("", "16 lanes")
+        register = {"16 lanes": "%zmm", "8 lanes": "%ymm", "4 lanes": "%xmm"}[lanes]
+        dots = [line for line in assembly.splitlines() if "vdpbf16ps" in line]
+        assert dots
+        assert all(register in line for line in dots)
+        assert "vfmadd" not in assembly or "silu" in name  # the exponential function has some
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_whatever_the_tiles_the_sums_of_pairs_are_the_same(name: str) -> None:
+    if not tvm.target.codegen.target_has_features("avx512bf16", tvm.target.Target(local_target())):
+        pytest.skip("this CPU has no AVX512-BF16")
+    mod, draw = PAIRS[name](), np.random.default_rng(0)
+    values = [pairs(draw, shape) for _, shape in argument_shapes(mod)]
+    expected = outputs(mod, [value.copy() for value in values])
+
+    for schedule in drawn(name, 6):
+        tensors = [tvm.runtime.tensor(value.copy()) for value in values]
+        tvm.compile(schedule.mod, target=tvm.target.Target(json.loads(WITH_BF16)))(*tensors)
+        np.testing.assert_allclose(tensors[-1].numpy(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_trace_with_pairs_is_replayed_where_the_intrinsics_are_loaded() -> None:
+    mod, (schedule, *_) = PAIRS["3x3, relu"](), drawn("3x3, relu", 1)
+    text = trace_to_json(schedule.trace)
+
+    assert names_intrinsics(text)
+    tvm.ir.assert_structural_equal(replay(mod, text).mod, schedule.mod)
+    assert is_blocked(mod)
+    for name, block in (("3x3", PAIR_CONVOLUTION), ("dense, silu", PAIR_PRODUCT)):
+        assert tvm.s_tir.Schedule(PAIRS[name]()).get_sblock(block) is not None

@@ -83,6 +83,16 @@ def test_the_best_of_float32_is_bold_and_costhub_compared_with_it() -> None:
     ]
 
 
+def test_costhub_in_bfloat16_is_compared_with_the_best_of_all_others() -> None:
+    rows = [engine_row("torch", 4.0), engine_row("openvino", 1.0, precision="bfloat16")]
+    rows += [engine_row("costhub-bf16", 1.5, precision="bfloat16")]
+
+    head, _, *lines = engines_table({"rows": rows}).splitlines()
+
+    assert head.endswith("| costhub (bfloat16) | costhub (bfloat16) / best of the others |")
+    assert lines == ["| net | **4.00** | 1.00 | 1.50 | 1.50 |", "| geometric mean | - | - | - | 1.50 |"]
+
+
 def test_an_engine_that_computes_something_else_has_no_latency() -> None:
     rows = [engine_row("torch", 4.0), engine_row("onnxruntime", None)]
 

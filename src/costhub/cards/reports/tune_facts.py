@@ -55,11 +55,11 @@ def kernel_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         DataError: A field is missing.
     """
-    peak = summary.get("peak_gflops")
+    peaks = [summary.get(name) for name in ("peak_gflops", "peak_gflops_bfloat16")]
     rows = []
     for row in summary["workloads"]:
         require(row, REQUIRED_ROW, f"the row of {row.get('workload', '?')}")
-        gflops = row.get("gflops")
+        gflops, peak = row.get("gflops"), peaks[multiplies_bfloat16(str(row["workload"]))]
         is_here = row.get("device", summary["device"]) == summary["device"]
         rows.append(
             {
@@ -72,6 +72,16 @@ def kernel_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return sorted(rows, key=lambda row: -(row["share"] or 0.0))
+
+
+def multiplies_bfloat16(workload: str) -> bool:
+    """Whether a kernel of a network multiplies pairs of bfloat16, by its name.
+
+    Example:
+        >>> multiplies_bfloat16("matmul_pairs_add.128x384.48x384x16"), multiplies_bfloat16("row_pairs.128x768")
+        (True, False)
+    """
+    return workload.startswith(("matmul_pairs", "conv2d_NCHWc_pairs"))
 
 
 def speedup(row: Mapping[str, Any]) -> float | None:
@@ -223,7 +233,10 @@ def peak_text(summary: Mapping[str, Any]) -> str:
     peak, source = summary.get("peak_gflops"), PEAK_SOURCES.get(summary.get("peak_source") or "")
     if not peak:
         return ""
-    return f"{peak:,.0f} GFLOP/s in float32{f', {source}' if source else ''}"
+    pairs = summary.get("peak_gflops_bfloat16")
+    is_used = any(multiplies_bfloat16(str(row.get("workload"))) for row in summary.get("workloads", ()))
+    also = f" and {pairs:,.0f} in bfloat16" if pairs and is_used else ""
+    return f"{peak:,.0f} GFLOP/s in float32{also}{f', {source}' if source else ''}"
 
 
 def sum_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, always: bool = True) -> str:
@@ -296,6 +309,9 @@ def _beside_torch(us: Mapping[str, float]) -> str:
 def outputs_text(network: Mapping[str, Any]) -> str:
     """Which outputs the tuned network reproduces, and how closely."""
     whose = "PyTorch's" if network["reference"] == TORCH else "those of the network without tuning"
+    if network.get("precision") == "bf16":
+        error = 100 * (network["error_size"] or 0.0)
+        return f"Computed in bfloat16: outputs differ from {whose} by {error:.2g} % of their size (root mean square)."
     return f"Outputs equal {whose} within {network['tolerance']:g} of their size."
 
 

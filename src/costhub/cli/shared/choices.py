@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from costhub.collector.workloads.network_source import LAYOUTS
+from costhub.collector.workloads.network_source import LAYOUTS, PRECISIONS
 from costhub.models.options import NETWORK_OBJECTIVES, TREE_OBJECTIVES
 
 if TYPE_CHECKING:
@@ -259,6 +259,7 @@ SEARCH_STOP = RegisteredChoice("costhub.search.options:SEARCH_STOPS")
 COLLECT_STOP = RegisteredChoice("costhub.api.collect:COLLECT_STOPS")
 ADAPT_STOP = RegisteredChoice("costhub.transfer.stopping:ADAPT_STOPS")
 LAYOUT = click.Choice(LAYOUTS)
+PRECISION = click.Choice(PRECISIONS)
 SELECTION = RegisteredChoice("costhub.search.options:SELECTIONS")
 ARCHITECTURE = RegisteredChoice("costhub.models.architectures:ARCHITECTURES")
 FEATURES = FeatureNames()

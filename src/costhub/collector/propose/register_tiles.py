@@ -13,17 +13,24 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from costhub.dataset.intrinsics import PAIR_DOTS
+
 CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
 """Names of the blocks of such kernels (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
+PAIR_CONVOLUTION, PAIR_PRODUCT = "conv2d_NCHWc_pairs", "matmul_pairs"
+"""The same where factors are pairs of bfloat16 (``bfloat16_pairs``)."""
 NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
 """Blocks of a layer normalisation (``row_norms``), each before those it reads."""
 MOST_BLOCKS = 4
 MOST_PLACES = 28
 """Limit of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
 MOST_UNROLLED = 4
-_SPATIAL, _REDUCED = 5, 3
+_SPATIAL, _SUMMED = 5, 2
+"""Loops over the outputs of a convolution, and TVM's number for a variable that is summed over."""
 _TILED = "meta_schedule.tiling_structure"
 """TVM's own annotation of a block that its rule MultiLevelTiling should leave alone."""
+_INTRINSIC = "meta_schedule.auto_tensorize"
+"""TVM's own annotation of a block that an intrinsic computes."""
 _UNROLL_STEPS = [0, 16]
 """Most statements that TVM may unroll besides the tile; TVM's own 64 and 512 produce code too large for the caches."""
 
@@ -52,20 +59,19 @@ def blocked_space(target: Any) -> Any:
     Args:
         target: A ``tvm.target.Target``; unused, since tiles of all sizes are in the space.
     """
-    from tvm.s_tir.meta_schedule import schedule_rule
+    from tvm.s_tir.meta_schedule import postproc, schedule_rule
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
-    # All figures are TVM's (src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc), except the steps.
-    unrolled = schedule_rule.ParallelizeVectorizeUnroll(
-        max_jobs_per_core=16, max_vectorize_extent=64, unroll_max_steps=_UNROLL_STEPS, unroll_explicit=True
-    )
     # Without a factored reduction: sums run over lanes already.
     usual = [
         rule for rule in schedule_rule.ScheduleRule.create("llvm") if not isinstance(rule, schedule_rule.AddRFactor)
     ]
     last = schedule_rule.ParallelizeVectorizeUnroll
-    rules = [_rule()(), *(unrolled if isinstance(rule, last) else rule for rule in usual)]
-    return PostOrderApply(sch_rules=rules, postprocs="llvm", mutator_probs="llvm")
+    finishing = _finishing_rule()()
+    rules = [_rule()(), *(finishing if isinstance(rule, last) else rule for rule in usual)]
+    finish = list(postproc.Postproc.create("llvm"))
+    finish.insert(-1, postproc.RewriteTensorize(vectorize_init_loop=True))
+    return PostOrderApply(sch_rules=rules, postprocs=finish, mutator_probs="llvm")
 
 
 @cache
@@ -90,6 +96,49 @@ def _rule() -> Any:
             return tiled(schedule, block)
 
     return RegisterTiles
+
+
+@cache
+def _finishing_rule() -> Any:
+    """TVM's last rule, as a class, which leaves vectors alone where an intrinsic multiplies pairs.
+
+    TVM would make vectors of the loops around the intrinsic, and could not lower them.
+    """
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir.meta_schedule import schedule_rule
+
+    @derived_object
+    class ParallelizeVectorizeUnroll(schedule_rule.PyScheduleRule):  # type: ignore[misc]
+        """Chooses between TVM's rule and the same without vectors."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            # All figures are TVM's (src/s_tir/meta_schedule/schedule_rule/schedule_rule.cc), except steps and the -1.
+            self.usual, self.without_vectors = (
+                schedule_rule.ParallelizeVectorizeUnroll(
+                    max_jobs_per_core=16,
+                    max_vectorize_extent=most,
+                    unroll_max_steps=_UNROLL_STEPS,
+                    unroll_explicit=True,
+                )
+                for most in (64, -1)
+            )
+
+        def _initialize_with_tune_context(self, context: Any) -> None:
+            """Called by TVM: tells both rules the target."""
+            self.usual._initialize_with_tune_context(context)
+            self.without_vectors._initialize_with_tune_context(context)
+
+        def clone(self) -> Any:
+            """Called by TVM for each thread."""
+            return _finishing_rule()()
+
+        def apply(self, schedule: Any, block: Any) -> list[Any]:
+            """The schedules of the chosen rule."""
+            has_pairs = any(_has(schedule, name) for name in (PAIR_CONVOLUTION, PAIR_PRODUCT))
+            return list((self.without_vectors if has_pairs else self.usual).apply(schedule, block))
+
+    return ParallelizeVectorizeUnroll
 
 
 def tiled(schedule: Any, block: Any) -> list[Any]:
@@ -144,6 +193,7 @@ def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
 
 def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     lanes = int(schedule.get(block).reads[0].source.shape[-1])
+    reduced = sum(var.iter_type == _SUMMED for var in schedule.get(block).iter_vars)
     image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
     places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, MOST_PLACES))
@@ -153,16 +203,16 @@ def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool)
         schedule.reorder(*outer, *inner)
         schedule.compute_at(block, places, preserve_unit_loops=True)
         _finish(schedule, inner)
-        chunk, _, place, lane = schedule.get_loops(block)[-_SPATIAL - _REDUCED + 1 : -_REDUCED]
+        chunk, _, place, lane = schedule.get_loops(block)[-_SPATIAL - reduced + 1 : -reduced]
         outer, inner = [], [place, chunk, lane]
-    channel, down, along = schedule.get_loops(block)[-_REDUCED:]
+    channel, *filter_loops = schedule.get_loops(block)[-reduced:]
     channels, own = schedule.split(channel, [None, lanes])
     some, unrolled = schedule.split(own, schedule.sample_perfect_tile(own, 2, MOST_UNROLLED))
     # Places before chunks: each number of the image is used at once by all chunks, and frees its register.
-    schedule.reorder(*outer, channels, down, along, some, unrolled, *inner)
+    schedule.reorder(*outer, channels, *filter_loops, some, unrolled, *inner)
     schedule.annotate(block, _TILED, "SRS")
     schedule.unroll(unrolled)
-    _finish(schedule, inner)
+    _finish(schedule, inner, block)
 
 
 def _tile_depthwise(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
@@ -201,7 +251,7 @@ def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> 
     schedule.reorder(*outer, some, unrolled, *inner)
     schedule.annotate(block, _TILED, "SRS")
     schedule.unroll(unrolled)
-    _finish(schedule, inner)
+    _finish(schedule, inner, block)
 
 
 def _tiled_norm(schedule: Any, block: Any) -> Any:
@@ -224,11 +274,23 @@ def _tiled_norm(schedule: Any, block: Any) -> Any:
     return schedule
 
 
-def _finish(schedule: Any, inner: Sequence[Any]) -> None:
+def _finish(schedule: Any, inner: Sequence[Any], block: Any = None) -> None:
+    """Unrolls loops; the last one becomes a vector, or an instruction that multiplies the block's pairs."""
     *unrolled, lane = inner
     for loop in unrolled:
         schedule.unroll(loop)
-    schedule.vectorize(lane)
+    name = schedule.get(block).name_hint if block is not None else ""
+    intrinsic = PAIR_DOTS.get(int(schedule.get(lane).extent)) if name in (PAIR_CONVOLUTION, PAIR_PRODUCT) else None
+    if intrinsic is None:
+        schedule.vectorize(lane)
+    else:
+        schedule.annotate(schedule.blockize(lane), _INTRINSIC, intrinsic)
 
 
-_TILERS = {CONVOLUTION: _tile_convolution, DEPTHWISE: _tile_depthwise, PRODUCT: _tile_product}
+_TILERS = {
+    CONVOLUTION: _tile_convolution,
+    DEPTHWISE: _tile_depthwise,
+    PRODUCT: _tile_product,
+    PAIR_CONVOLUTION: _tile_convolution,
+    PAIR_PRODUCT: _tile_product,
+}

@@ -13,7 +13,7 @@ import numpy as np
 
 from costhub.collector.workloads.exported_file import load_exported
 from costhub.collector.workloads.zoo.networks import NETWORKS
-from costhub.errors import UnknownNameError, WorkloadError, last_line
+from costhub.errors import ArgumentError, UnknownNameError, WorkloadError, last_line
 from costhub.files import read_regular
 from costhub.names import close_names
 
@@ -21,6 +21,8 @@ _MOST_JSON_BYTES = 1 << 30
 
 BLOCKED, PLAIN = "blocked", "plain"
 LAYOUTS = (BLOCKED, PLAIN)
+FLOAT32, BF16 = "float32", "bf16"
+PRECISIONS = (FLOAT32, BF16)
 
 RELAX, TORCH = ".json", ".pt2"
 """File name extensions of networks written by `tvm.ir.save_json` and ``torch.export.save``."""
@@ -35,18 +37,52 @@ class Lowering:
         8
 
     Raises:
-        UnknownNameError: There is no such layout.
+        UnknownNameError: There is no such layout or precision.
+        ArgumentError: The precision needs another layout.
     """
 
     fast_math: bool = False
     """Whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises."""
     layout: str = PLAIN
     """``blocked``: convolutions for CPUs in blocked layouts, as `block_layouts` makes them; ``plain``: as in torch."""
+    precision: str = FLOAT32
+    """``bf16``: in blocked layouts, convolutions and products with weights multiply in bfloat16 and add in float32."""
 
     def __post_init__(self) -> None:
-        if self.layout not in LAYOUTS:
-            close = close_names(self.layout, LAYOUTS)
-            raise UnknownNameError("layout", self.layout, close, "`costhub tune --help`", LAYOUTS)
+        for name, known in (("layout", LAYOUTS), ("precision", PRECISIONS)):
+            given = getattr(self, name)
+            if given not in known:
+                raise UnknownNameError(name, given, close_names(given, known), "`costhub tune --help`", known)
+        if self.is_bf16 and self.layout != BLOCKED:
+            raise ArgumentError("The precision bf16 needs the layout blocked, in which its kernels are written.")
+
+    @property
+    def is_bf16(self) -> bool:
+        """Whether factors are rounded to bfloat16."""
+        return self.precision == BF16
+
+    def check(self, target: str, networks: Sequence[str]) -> None:
+        """Refuses a precision that a target or a network cannot have.
+
+        Args:
+            target: The TVM target, as JSON.
+            networks: What `read_network` takes.
+
+        Raises:
+            ArgumentError: The target computes in float32 only, or a network is a relax module.
+        """
+        import tvm
+
+        if not self.is_bf16:
+            return
+        if own := next((name for name in networks if Path(name).suffix == RELAX), None):
+            raise ArgumentError(f"{own} is a relax module, which keeps its own types. Leave --precision out.")
+        parsed = tvm.target.Target(json.loads(target))
+        if parsed.kind.name != "llvm" or not tvm.target.codegen.target_has_features("avx512bf16", parsed):
+            raise ArgumentError(
+                "The precision bf16 needs a CPU with AVX512-BF16 (AMD since Zen 4, Intel Xeon since Sapphire Rapids), "
+                "and the target has no such instructions. Leave --precision out."
+            )
 
     def lanes(self, target: str) -> int:
         """Maximum number of channels in a block for a target (JSON); 0 if no layout changes."""
@@ -81,19 +117,20 @@ class NetworkSource:
     open_sizes: Mapping[str, int] = field(default_factory=dict)
     """Places where the export leaves a size open (``axis 0 of x``) -> the size of the example, which is used."""
 
-    def in_blocks(self, lanes: int) -> NetworkSource:
+    def in_blocks(self, lanes: int, *, bf16: bool = False) -> NetworkSource:
         """The same network with convolutions in blocked layouts; a relax file keeps its own layouts.
 
         Args:
             lanes: Maximum number of channels in a block (`Lowering.lanes`); 0 for torch's layouts.
+            bf16: Whether convolutions and products with weights multiply in bfloat16.
         """
         if not lanes or self.exported is None:
             return self
-        mod, transform = _lifted(self.exported, lanes)
+        mod, transform = _lifted(self.exported, lanes, bf16=bf16)
         return replace(self, mod=mod, transform=transform)
 
 
-def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSource:
+def read_network(name: str, *, device: str = "cpu", lanes: int = 0, bf16: bool = False) -> NetworkSource:
     """Reads a network.
 
     Args:
@@ -101,6 +138,7 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSo
         device: ``meta`` for a torch network without weights, which takes no time and no memory.
         lanes: Most channels in a block, for convolutions in blocked layouts (`Lowering.lanes`); a relax module
             keeps its own layouts.
+        bf16: Whether such convolutions, and products with weights, multiply in bfloat16.
 
     Raises:
         WorkloadError: The file holds no network whose inputs are tensors of known sizes.
@@ -113,20 +151,23 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0) -> NetworkSo
         return NetworkSource(mod, None, (), tuple(_example(p) for p in mod["main"].params), None)
     network, inputs, open_sizes = _read_torch(name, device)
     exported, weights = export_network(network, inputs)
-    mod, transform = _lifted(exported, lanes)
+    mod, transform = _lifted(exported, lanes, bf16=bf16)
     return NetworkSource(mod, transform, tuple(weights), inputs, network, exported, open_sizes)
 
 
-def _lifted(exported: Any, lanes: int) -> tuple[Any, Any]:
+def _lifted(exported: Any, lanes: int, *, bf16: bool = False) -> tuple[Any, Any]:
     """The module of a network, and the one that computes its remaining arguments from the weights."""
     import tvm
+    from tvm import relax
 
     from costhub.collector.workloads.relax_import import TRANSFORM_PARAMS, lift_weights
 
-    mod = lift_weights(exported, lanes)
-    transform = tvm.IRModule({"main": mod[TRANSFORM_PARAMS].with_attr("global_symbol", "main")})
+    mod = lift_weights(exported, lanes, bf16=bf16)
+    unused = relax.transform.DeadCodeElimination(["main"])
+    transform = tvm.IRModule({g: f for g, f in mod.functions.items() if g.name_hint not in ("main", TRANSFORM_PARAMS)})
+    transform["main"] = mod[TRANSFORM_PARAMS].with_attr("global_symbol", "main")
     del mod[TRANSFORM_PARAMS]
-    return mod, transform
+    return unused(mod), unused(transform)
 
 
 def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]:

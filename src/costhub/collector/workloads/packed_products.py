@@ -15,6 +15,14 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
 from costhub.collector.workloads.attention_products import join_transposes
+from costhub.collector.workloads.bfloat16_pairs import (
+    pair_convolution,
+    paired_columns,
+    paired_filters,
+    paired_image,
+    paired_rows,
+    product_of_pairs,
+)
 from costhub.collector.workloads.relax_calls import (
     FUSABLE,
     PERMUTE,
@@ -26,8 +34,8 @@ from costhub.collector.workloads.relax_calls import (
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
 
-PRODUCT = "matmul_packed"
-"""Name of the block of such a product."""
+PRODUCT, PAIR_PRODUCT = "matmul_packed", "matmul_pairs"
+"""Names of the block of such a product: of float32, and of pairs of bfloat16."""
 _DIMENSIONS = 2
 _MOST_ADDED = 0.1
 """Columns of zeros, as a share of the weights, that may be added so that the vector length divides them."""
@@ -35,7 +43,7 @@ _FEW, _MOST = 6, 14
 """Rows of a tile that keeps a vector unit busy and its sums in registers."""
 
 
-def pack_products(mod: Any, lanes: int) -> Any:
+def pack_products(mod: Any, lanes: int, *, bf16: bool = False) -> Any:
     """Packs the weights of products in ``main``: two-dimensional ``matmul`` of activations and weights.
 
     Products stay unchanged if no vector nearly divides their outputs, for types other than float32, and for activations
@@ -44,13 +52,14 @@ def pack_products(mod: Any, lanes: int) -> Any:
     Args:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
         lanes: Outputs in a vector (`vector_lanes`).
+        bf16: Whether these products, and convolutions in blocked layouts, multiply in bfloat16 and add in float32.
     """
     rows = _InRows(mod)
     rows.builder_.update_func(mod.get_global_var("main"), rows.visit_expr(mod["main"]))
     mod = relax.transform.DeadCodeElimination(["main"])(rows.builder_.get())
     mod = join_transposes(mod, _of_weights(mod["main"]))
     main = mod["main"]
-    packer = _Packer(mod, _of_weights(main), lanes)
+    packer = _Packer(mod, _of_weights(main), lanes, bf16=bf16)
     packer.builder_.update_func(mod.get_global_var("main"), packer.visit_expr(main))
     return packer.builder_.get()
 
@@ -70,16 +79,17 @@ def padded_rows(rows: int) -> int:
     return padded
 
 
-def packed_product(rows: int, depth: int, columns: int, lanes: int) -> Any:
+def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bool = False) -> Any:
     """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
 
     Rows beyond the last repeat it, and are not written.
 
     Args:
         rows: Rows of the activations.
-        depth: Number of terms in the sum for each output.
+        depth: Number of terms in the sum for each output; of pairs of terms, if the arguments hold pairs.
         columns: Columns of the product.
         lanes: Columns stored side by side.
+        pairs: Whether the arguments hold pairs of bfloat16 (`bfloat16_pairs`).
     """
     shape = [extent(rows), extent(depth)]
     data = te.placeholder(shape, "float32", name="data")
@@ -88,9 +98,11 @@ def packed_product(rows: int, depth: int, columns: int, lanes: int) -> Any:
 
     def summed(m: Any, n: Any) -> Any:
         row = m if computed == rows else tirx.min(m, rows - 1)
-        return te.sum(data[row, k] * weights[n // lanes, k, n % lanes], axis=k)
+        a, b = data[row, k], weights[n // lanes, k, n % lanes]
+        return te.sum(product_of_pairs(a, b) if pairs else a * b, axis=k)
 
-    product = te.compute((extent(computed), extent(columns)), summed, name=PRODUCT, tag="matmul")
+    name = PAIR_PRODUCT if pairs else PRODUCT
+    product = te.compute((extent(computed), extent(columns)), summed, name=name, tag="matmul")
     if computed > rows:
         product = te.compute((shape[0], extent(columns)), lambda m, n: product[m, n], name="rows")
     function = te.create_prim_func([data, weights, product]).without_attr("global_symbol")
@@ -110,18 +122,21 @@ def _of_weights(main: Any) -> set[Any]:
 
 @mutator
 class _Packer(PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, weights: set[Any], lanes: int) -> None:
+    def __init__(self, mod: Any, weights: set[Any], lanes: int, *, bf16: bool) -> None:
         super().__init__(mod)
-        self.weights, self.lanes = weights, lanes
+        self.weights, self.lanes, self.bf16 = weights, lanes, bf16
+        self._pairs: dict[tuple[Any, ...], Any] = {}
 
     def visit_call_(self, call: Any) -> Any:
         name, of_weights = getattr(call.op, "name", ""), call.args[1] in self.weights if len(call.args) > 1 else False
         call = self.visit_expr_post_order(call)
-        if name not in ("relax.matmul", _NORM) or call.args[0].ty.dtype != "float32":
+        if name not in (_MATMUL, _NORM, _CONVOLUTION) or call.args[0].ty.dtype != "float32":
             return call
         if name == _NORM:
             return self._norm(call)
-        return self._product(call) if of_weights else call
+        if not of_weights:
+            return call
+        return self._product(call) if name == _MATMUL else self._convolution(call)
 
     def _product(self, call: Any) -> Any:
         shapes = [[int(n) for n in argument.ty.shape] for argument in call.args]
@@ -133,11 +148,43 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             return call
         if added:  # such as the 50,257 words of GPT-2, which no vector length divides
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
-        packed = relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes))
-        kernel = self.builder_.add_func(packed_product(rows, depth, columns + added, lanes), PRODUCT)
-        out = relax.TensorType([rows, columns + added], "float32")
-        product = relax.op.call_tir(kernel, [call.args[0], self.builder_.emit(packed)], out)
+        data, wide, pairs = call.args[0], columns + added, self.bf16 and depth % 2 == 0
+        if pairs:
+            depth //= 2
+            shape = [wide // lanes, depth, lanes]
+            packed = self._made(paired_columns(2 * depth, wide, lanes), "weight_pairs", weights, shape)
+            data = self._made(paired_rows(rows, 2 * depth), "row_pairs", data, [rows, depth])
+        else:
+            packed = self.builder_.emit(relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes)))
+        function = packed_product(rows, depth, wide, lanes, pairs=pairs)
+        kernel = self.builder_.add_func(function, PAIR_PRODUCT if pairs else PRODUCT)
+        product = relax.op.call_tir(kernel, [data, packed], relax.TensorType([rows, wide], "float32"))
         return relax.op.strided_slice(self.builder_.emit(product), [1], [0], [columns]) if added else product
+
+    def _convolution(self, call: Any) -> Any:
+        """A convolution of pairs, of one in a blocked layout with an even number of channels in a block."""
+        image, filters = ([int(n) for n in argument.ty.shape] for argument in call.args)
+        attrs = call.attrs
+        if not self.bf16 or len(image) != _BLOCKED or int(attrs.groups) != 1 or image[-1] % 2:
+            return call
+        top, left, bottom, right = (int(n) for n in attrs.padding)
+        pairs = [*image[:2], image[2] + top + bottom, image[3] + left + right, image[4] // 2]
+        data = self._made(paired_image(image, (top, left, bottom, right)), "image_pairs", call.args[0], pairs)
+        packed = [*filters[:4], filters[4] // 2, filters[5]]
+        weights = self._made(paired_filters(filters), "filter_pairs", call.args[1], packed)
+        strides, dilation = ([int(n) for n in given] for given in (attrs.strides, attrs.dilation))
+        function = pair_convolution(pairs, packed, strides, dilation)
+        kernel = self.builder_.add_func(function, "conv2d_NCHWc_pairs")
+        return relax.op.call_tir(kernel, [data, weights], call.ty)
+
+    def _made(self, function: Any, name: str, data: Any, shape: list[int]) -> Any:
+        """What a kernel makes of a tensor, computed once for all that read it."""
+        key = (name, data, *shape)
+        if key not in self._pairs:
+            kernel = self.builder_.add_func(function, name)
+            call = relax.op.call_tir(kernel, [data], relax.TensorType(shape, "float32"))
+            self._pairs[key] = self.builder_.emit(call)
+        return self._pairs[key]
 
     def _norm(self, call: Any) -> Any:
         *outer, columns = (int(n) for n in call.ty.shape)
@@ -153,6 +200,8 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
 
 
 _BROADCAST = "relax.broadcast_to"
+_MATMUL, _CONVOLUTION, _BLOCKED = "relax.matmul", "relax.nn.conv2d", 5
+"""Operators with pairs, and the number of axes of an image in a blocked layout."""
 _NORM, _SOFTMAX = "relax.nn.layer_norm", "relax.nn.softmax"
 _POINTWISE = {
     **dict.fromkeys(("relax.add", "relax.multiply", "relax.subtract", "relax.divide"), 2),

@@ -1,0 +1,153 @@
+"""Provides the kernels of products and convolutions in bfloat16: rounding, pairs of numbers, products of pairs.
+
+CPUs that compute in bfloat16 add two products at a time to a float32 (``vdpbf16ps`` of AVX512-BF16), so two terms of a
+sum lie side by side, in 32 bits. TVM turns bfloat16 into float32 before it generates code; in these kernels a pair is
+a float32 whose bits are never used as such a number. Sums stay float32, and so does everything between the kernels.
+
+Which two terms form a pair makes no difference to a sum. The first half of a block is paired with the second half, so
+that vectors are read and written whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+from costhub.collector.workloads.relax_calls import FUSABLE
+from costhub.collector.workloads.row_norms import extent
+
+PAIRS = "bfloat16_pairs"
+"""Name of the block that rounds and pairs."""
+PAIR_CONVOLUTION = "conv2d_NCHWc_pairs"
+_OPAQUE = 8
+"""TVM's ``kOpaque``: such a kernel is never fused. Inside a product, rounding would be done again for every sum."""
+_HIGH = 0xFFFF0000
+_Block = Sequence[int]
+
+
+def pair(low: Any, high: Any) -> Any:
+    """Two float32, rounded to bfloat16, as the bits of one float32."""
+    return tirx.reinterpret("float32", _rounded(low) | (_rounded(high) << tirx.const(16, "uint32")))
+
+
+def _rounded(x: Any) -> Any:
+    """The upper half of a float32, rounded to the nearest, ties to even, as torch and the CPU round."""
+    bits = tirx.reinterpret("uint32", x)
+    half = tirx.const(0x7FFF, "uint32") + ((bits >> tirx.const(16, "uint32")) & tirx.const(1, "uint32"))
+    return (bits + half) >> tirx.const(16, "uint32")
+
+
+def product_of_pairs(a: Any, b: Any) -> Any:
+    """The two products of two pairs, added, as float32.
+
+    `costhub.dataset.intrinsics.register_pairs` describes the CPU's instruction by this very expression.
+    """
+    return _low(a) * _low(b) + _high(a) * _high(b)
+
+
+def _low(x: Any) -> Any:
+    return tirx.reinterpret("float32", tirx.reinterpret("uint32", x) << tirx.const(16, "uint32"))
+
+
+def _high(x: Any) -> Any:
+    return tirx.reinterpret("float32", tirx.reinterpret("uint32", x) & tirx.const(_HIGH, "uint32"))
+
+
+def paired_rows(rows: int, depth: int) -> Any:
+    """The kernel (``tirx.PrimFunc``) from (rows, depth) float32 to (rows, depth / 2) pairs."""
+    half = depth // 2
+    data = te.placeholder([extent(rows), extent(depth)], "float32", name="data")
+    pairs = te.compute([data.shape[0], extent(half)], lambda m, k: pair(data[m, k], data[m, k + half]), name=PAIRS)
+    return _function([data, pairs], _OPAQUE)
+
+
+def paired_columns(depth: int, columns: int, lanes: int) -> Any:
+    """The kernel from weights (depth, columns) to pairs (columns / lanes, depth / 2, lanes)."""
+    half = depth // 2
+    weights = te.placeholder([extent(depth), extent(columns)], "float32", name="weights")
+
+    def packed(chunk: Any, k: Any, lane: Any) -> Any:
+        column = chunk * lanes + lane
+        return pair(weights[k, column], weights[k + half, column])
+
+    pairs = te.compute([extent(columns // lanes), extent(half), extent(lanes)], packed, name=PAIRS)
+    return _function([weights, pairs], _OPAQUE)
+
+
+def paired_image(shape: _Block, padding: _Block) -> Any:
+    """The kernel from an image (n, c, h, w, b) to pairs (n, c, h + zeros, w + zeros, b / 2).
+
+    Args:
+        shape: The five extents.
+        padding: Zeros above, to the left, below and to the right.
+    """
+    images, chunks, height, width, block = shape
+    top, left, bottom, right = padding
+    half = block // 2
+    data = te.placeholder([extent(size) for size in shape], "float32", name="data")
+
+    def padded(n: Any, c: Any, y: Any, x: Any, b: Any) -> Any:
+        row, column = y - top, x - left
+        found = pair(data[n, c, row, column, b], data[n, c, row, column, b + half])
+        inside = [row >= 0] * (top > 0) + [row < height] * (bottom > 0)
+        inside += [column >= 0] * (left > 0) + [column < width] * (right > 0)
+        return tirx.if_then_else(tirx.all(*inside), found, tirx.const(0.0, "float32")) if inside else found
+
+    out = [images, chunks, height + top + bottom, width + left + right, half]
+    return _function([data, te.compute([extent(size) for size in out], padded, name=PAIRS)], _OPAQUE)
+
+
+def paired_filters(shape: _Block) -> Any:
+    """The kernel from weights (o / l, i / b, h, w, b, l) to pairs (o / l, i / b, h, w, b / 2, l)."""
+    half = shape[4] // 2
+    weights = te.placeholder([extent(size) for size in shape], "float32", name="weights")
+
+    def packed(o: Any, i: Any, h: Any, w: Any, b: Any, lane: Any) -> Any:
+        return pair(weights[o, i, h, w, b, lane], weights[o, i, h, w, b + half, lane])
+
+    out = [extent(size) for size in (*shape[:4], half, shape[5])]
+    return _function([weights, te.compute(out, packed, name=PAIRS)], _OPAQUE)
+
+
+def pair_convolution(image: _Block, filters: _Block, strides: _Block, dilation: _Block) -> Any:
+    """The kernel of a convolution of pairs, in float32.
+
+    Args:
+        image: Extents of the padded image's pairs, (n, i / b, h, w, b / 2).
+        filters: Extents of the weights' pairs, (o / l, i / b, kh, kw, b / 2, l).
+        strides: Down and along.
+        dilation: Down and along.
+    """
+    images, chunks, height, width, half = image
+    outputs, _, rows, columns, _, lanes = filters
+    data = te.placeholder([extent(size) for size in image], "float32", name="data")
+    weights = te.placeholder([extent(size) for size in filters], "float32", name="weights")
+    spans = [1 + step * (size - 1) for size, step in zip((rows, columns), dilation, strict=True)]
+    shape = (
+        images,
+        outputs,
+        (height - spans[0]) // strides[0] + 1,
+        (width - spans[1]) // strides[1] + 1,
+        lanes,
+    )
+    channel = te.reduce_axis((0, extent(chunks * half)), name="ic")
+    # No axis of a single step: TVM makes a loop of it whose type its own primitive `blockize` refuses.
+    spanned = [te.reduce_axis((0, extent(n)), name=name) for n, name in ((rows, "kh"), (columns, "kw")) if n > 1]
+    down, along = (spanned.pop(0) if n > 1 else extent(0) for n in (rows, columns))
+    axes = [channel, *(axis for axis, n in ((down, rows), (along, columns)) if n > 1)]
+
+    def summed(n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
+        row, column = y * strides[0] + down * dilation[0], x * strides[1] + along * dilation[1]
+        a = data[n, channel // half, row, column, channel % half]
+        b = weights[o, channel // half, down, along, channel % half, lane]
+        return te.sum(product_of_pairs(a, b), axis=axes)
+
+    out = te.compute([extent(size) for size in shape], summed, name=PAIR_CONVOLUTION, tag="conv2d_NCHWc")
+    return _function([data, weights, out], FUSABLE)
+
+
+def _function(arguments: Sequence[Any], pattern: int) -> Any:
+    function = te.create_prim_func(list(arguments)).without_attr("global_symbol")
+    return function.with_attrs({"op_pattern": pattern, "tirx.noalias": True})
