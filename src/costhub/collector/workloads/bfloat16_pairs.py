@@ -10,10 +10,12 @@ that vectors are read and written whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import te, tirx
+from tvm import IRModule, te, tirx
+from tvm.s_tir import Schedule
 
 from costhub.collector.workloads.relax_calls import FUSABLE
 from costhub.collector.workloads.row_norms import extent
@@ -24,6 +26,7 @@ PAIR_CONVOLUTION = "conv2d_NCHWc_pairs"
 _OPAQUE = 8
 """TVM's ``kOpaque``: such a kernel is never fused. Inside a product, rounding would be done again for every sum."""
 _HIGH = 0xFFFF0000
+_MOST_LANES = 16
 _Block = Sequence[int]
 
 
@@ -60,7 +63,7 @@ def paired_rows(rows: int, depth: int) -> Any:
     half = depth // 2
     data = te.placeholder([extent(rows), extent(depth)], "float32", name="data")
     pairs = te.compute([data.shape[0], extent(half)], lambda m, k: pair(data[m, k], data[m, k + half]), name=PAIRS)
-    return _function([data, pairs], _OPAQUE)
+    return _scheduled(_function([data, pairs], _OPAQUE))
 
 
 def paired_columns(depth: int, columns: int, lanes: int) -> Any:
@@ -96,7 +99,8 @@ def paired_image(shape: _Block, padding: _Block) -> Any:
         return tirx.if_then_else(tirx.all(*inside), found, tirx.const(0.0, "float32")) if inside else found
 
     out = [images, chunks, height + top + bottom, width + left + right, half]
-    return _function([data, te.compute([extent(size) for size in out], padded, name=PAIRS)], _OPAQUE)
+    pairs = te.compute([extent(size) for size in out], padded, name=PAIRS)
+    return _scheduled(_function([data, pairs], _OPAQUE))
 
 
 def paired_filters(shape: _Block) -> Any:
@@ -146,6 +150,16 @@ def pair_convolution(image: _Block, filters: _Block, strides: _Block, dilation: 
 
     out = te.compute([extent(size) for size in shape], summed, name=PAIR_CONVOLUTION, tag="conv2d_NCHWc")
     return _function([data, weights, out], FUSABLE)
+
+
+def _scheduled(function: Any) -> Any:
+    """The kernel in vectors, on one core: it takes no longer than waking a second one, and needs no search."""
+    schedule = Schedule(IRModule({"main": function}))
+    *_, last = schedule.get_loops(schedule.get_sblock(PAIRS))
+    lanes = math.gcd(int(schedule.get(last).extent), _MOST_LANES)
+    if lanes > 1:
+        schedule.vectorize(schedule.split(last, [None, lanes])[1])
+    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
 
 
 def _function(arguments: Sequence[Any], pattern: int) -> Any:
