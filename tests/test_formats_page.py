@@ -10,6 +10,8 @@ from costhub.api.tune_report import REPORT_VERSION
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION_VERSION
 from costhub.dataset.doctor.manifest import VERSION as DATABASE_MANIFEST_VERSION
+from costhub.dataset.hidden.submission import SUBMISSION_VERSION
+from costhub.dataset.hidden.task import TASK_VERSION
 from costhub.dataset.metaschedule.origin import VERSION as ORIGIN_VERSION
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.splits.split import SPLIT_VERSION
@@ -37,6 +39,8 @@ ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ")
         ("`costhub doctor --manifest`", DATABASE_MANIFEST_VERSION),
         ("`costhub_origin.json`", ORIGIN_VERSION),
         ("`report.json`", REPORT_VERSION),
+        ("`task.json`", TASK_VERSION),
+        ("`about.json`", SUBMISSION_VERSION),
     ],
 )
 def test_the_page_says_the_version_of_today(what: str, version: int) -> None:

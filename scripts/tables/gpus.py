@@ -18,6 +18,8 @@ from scripts.tables.transfer import EVERYTHING, METRICS
 TOLD, POOLED = "any-gpu", "pooled"
 """Sources that are models of the other four devices: with the figures of each as input, and without."""
 _FROM_NOTHING = "scratch blend"
+FEW, MANY = 256, 2560
+"""Adapting with FEW trials is set beside MANY from nothing: what a tenth of the measurements is worth."""
 _Line = Mapping[str, Any]
 
 
@@ -27,7 +29,8 @@ def gpu_transfer_table(result: Mapping[str, Any]) -> str:
     targets = list(dict.fromkeys(line["target"] for line in lines))
     seeds = max(line["seeds"] for line in lines)
     note = f"Top-1 / top-5 / pairwise of unchanged models, means over {seeds} seed{'s' if seeds > 1 else ''}."
-    return f"{_matrix(lines, targets)}\n\n{note}\n\n{_gains(lines)}\n\nShare of the pairs in the right order."
+    parts = [_matrix(lines, targets), note, _gains(lines), "Share of the pairs in the right order.", *_tenth(lines)]
+    return "\n\n".join(parts)
 
 
 def _matrix(lines: Sequence[_Line], targets: Sequence[str]) -> str:
@@ -47,7 +50,7 @@ def _matrix(lines: Sequence[_Line], targets: Sequence[str]) -> str:
 
 def _gains(lines: Sequence[_Line]) -> str:
     """One line per pair: pairwise after the numbers of trials, by each method."""
-    trials = sorted({line["trials"] for line in lines} - {0})
+    trials = sorted({line["trials"] for line in lines} - {0, FEW, MANY})
     value = {(line["source"], line["target"], line["method"], line["trials"]): line["pairwise"] for line in lines}
     methods = list(dict.fromkeys(line["method"] for line in lines if line["source"] and line["trials"]))
     rows = []
@@ -64,6 +67,31 @@ def _gains(lines: Sequence[_Line]) -> str:
     columns = [TableColumn("pair", "from, to"), TableColumn("frozen", "unchanged", align="right")]
     columns += [TableColumn(name, f"{name}, {told} trials", align="right") for name in (*methods, _FROM_NOTHING)]
     return markdown_table(rows, columns)
+
+
+def _tenth(lines: Sequence[_Line]) -> list[str]:
+    """A table of pairs where a source was adapted with a tenth of the trials of a model from nothing; or none."""
+    few = [line for line in lines if line["method"] == "corrected" and line["trials"] == FEW]
+    if not few:
+        return []
+    frozen = {(line["source"], line["target"]): line["pairwise"] for line in lines if line["method"] == "frozen"}
+    many = {line["target"]: line for line in lines if (line["method"], line["trials"]) == (_FROM_NOTHING, MANY)}
+    rows = [
+        {
+            "pair": f"{line['source']} to {line['target']}",
+            "frozen": frozen[line["source"], line["target"]],
+            "few": f"{line['pairwise']:.3f} ± {line['pairwise_se'] or 0.0:.3f}",
+            "many": f"{other['pairwise']:.3f} ± {other['pairwise_se'] or 0.0:.3f}" if other else "-",
+            "reached": "-" if other is None else "yes" if line["pairwise"] >= other["pairwise"] else "no",
+        }
+        for line in few
+        for other in (many.get(line["target"]),)
+    ]
+    columns = [TableColumn("pair", "from, to"), number("frozen", "unchanged", ".3f")]
+    columns += [TableColumn("few", f"corrected, {FEW:,} trials", align="right")]
+    columns += [TableColumn("many", f"from nothing, {MANY:,} trials", align="right"), TableColumn("reached", "reached")]
+    note = f"The H200 has fewer than {MANY:,} programs to learn from. ± is the standard error over seeds."
+    return [markdown_table(rows, columns), note]
 
 
 def _cell(line: _Line) -> str:

@@ -141,12 +141,12 @@ def engines_table(result: Mapping[str, Any]) -> str:
     columns = [TableColumn("network", "ms")]
     columns += [TableColumn(engine, _engine_title(engine, rows), align="right") for engine in engines]
     mean: dict[str, Any] = {"network": "geometric mean"}
-    for engine, name, others in (
+    for engine, name, title in (
         ("costhub", "ratio", "costhub / best of float32"),
         ("costhub-bf16", "ratio_bf16", "costhub (bfloat16) / best of the others"),
     ):
         if engine in engines or (engine == "costhub" and "costhub-bf16" not in engines):
-            columns.append(number(name, others, ".2f"))
+            columns.append(number(name, title, ".2f"))
         if ratios := [line[name] for line in lines if name in line]:
             mean[name] = geometric(ratios)
     return markdown_table([*lines, mean] if len(mean) > 1 else lines, columns)

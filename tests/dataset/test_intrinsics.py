@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from costhub.dataset.intrinsics import VNNI_DOT, load_intrinsics
+from costhub.dataset.intrinsics import PAIR_DOTS, VNNI_DOT, load_intrinsics
 
 PROBE = """
 from costhub.dataset.intrinsics import load_intrinsics
@@ -53,3 +54,31 @@ def test_its_description_is_the_dot_product_that_tvm_matches() -> None:
     c = tvm.runtime.tensor(np.ones(16, "int32"))
     tvm.compile(tvm.IRModule({"main": function}), target="llvm")(*map(tvm.runtime.tensor, (a, b)), c)
     np.testing.assert_array_equal(c.numpy(), 1 + b.astype("int32") @ a.astype("int32"))
+
+
+@pytest.mark.parametrize(("lanes", "register"), [(16, "%zmm"), (8, "%ymm"), (4, "%xmm")])
+def test_pairs_of_bfloat16_become_one_instruction(lanes: int, register: str) -> None:
+    load_intrinsics("llvm")
+    import tvm
+    from tvm.s_tir import TensorIntrin
+
+    function = TensorIntrin.get(PAIR_DOTS[lanes]).impl.with_attr("global_symbol", "main")
+    built = tvm.tirx.build(tvm.IRModule({"main": function}), target={"kind": "llvm", "mcpu": "znver4"})
+    (dot,) = [line for line in built.inspect_source("s").splitlines() if "vdpbf16ps" in line]
+    assert register in dot
+
+
+def test_their_description_adds_the_products_of_both_halves() -> None:
+    load_intrinsics("llvm")
+    import tvm
+    from tvm.s_tir import TensorIntrin
+
+    function = TensorIntrin.get(PAIR_DOTS[4]).desc.with_attr("global_symbol", "main")
+    halves = np.array([[1.5, -2.0], [3.0, 0.5], [-1.0, 4.0], [2.0, 2.0], [0.25, 8.0]], np.float32)  # exact in bfloat16
+    bits = halves.view(np.uint32) >> 16
+    pairs = (bits[:, 0] | (bits[:, 1] << 16)).view(np.float32)
+    sums = tvm.runtime.tensor(np.ones(4, np.float32))
+    tvm.compile(tvm.IRModule({"main": function}), target="llvm")(
+        tvm.runtime.tensor(pairs[:1].copy()), tvm.runtime.tensor(pairs[1:].copy()), sums
+    )
+    np.testing.assert_array_equal(sums.numpy(), 1 + halves[1:] @ halves[0])

@@ -6,6 +6,8 @@ import pytest
 import tvm
 from tvm import te, topi
 
+from costhub.collector.workloads.bfloat16_pairs import pair_convolution, paired_rows
+from costhub.collector.workloads.packed_products import packed_product
 from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.operator_class import FAMILIES, classify
 
@@ -77,6 +79,26 @@ def test_operators_are_told_apart_by_their_structure(name: str) -> None:
 
     assert family == name.split(",", maxsplit=1)[0].split(" ", maxsplit=1)[0]
     assert family in FAMILIES
+
+
+@pytest.mark.parametrize(
+    ("family", "function"),
+    [
+        ("conv", pair_convolution((1, 2, 9, 9, 8), (2, 2, 3, 3, 8, 16), (1, 1), (1, 1))),
+        ("pointwise", pair_convolution((1, 2, 9, 9, 8), (2, 2, 1, 1, 8, 16), (1, 1), (1, 1))),
+        ("matmul", packed_product(6, 8, 32, 16, pairs=True)),
+        ("elementwise", paired_rows(6, 8)),
+    ],
+)
+def test_pairs_of_bfloat16_are_products_like_others(family: str, function: Any) -> None:
+    assert classify(tvm.IRModule({"main": function.with_attr("global_symbol", "main")})) == family
+
+
+def test_two_different_products_are_not_one() -> None:
+    a, b, r = data(4, 8), data(6, 8, name="B"), te.reduce_axis((0, 8))
+    twice = te.compute((4, 6), lambda i, j: te.sum(a[i, r] * b[j, r] + a[i, r] * a[i, 0], axis=r))
+
+    assert classify(module(a, b, twice)) == "reduce"
 
 
 def test_names_say_nothing() -> None:

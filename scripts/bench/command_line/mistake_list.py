@@ -80,6 +80,8 @@ MISTAKES = (
         ("tune resnet18.c7 --out t --strategy anealing", "annealing"),
         ("tune resnet18.c7 --out t --stop gains", "gain"),
         ("tune resnet18 --out t --layout nchw", "blocked"),
+        ("tune resnet18 --out t --precision bfloat16", "bf16"),
+        ("tune resnet18 --out t --precision bf16 --layout plain", "needs the layout blocked"),
         ("tune resnet18.c7 --out t --select best", "ranked"),
         ("tune resnet18.c7 --out t --trials-per-workload 0", "at least 1"),
         ("tune resnet18.c7 --out t --trials many", "--trials"),

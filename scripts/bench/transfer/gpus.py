@@ -37,13 +37,11 @@ from scripts.bench.transfer.tasks import (
     guarded,
     measured,
 )
-from scripts.tables.gpus import POOLED, TOLD
+from scripts.tables.gpus import FEW, MANY, POOLED, TOLD
 from scripts.tables.transfer import EVERYTHING, KEY, METRICS, summaries
 
 METHODS: dict[str, TransferMethod] = {"fine-tune": FineTune(), "lottery 0.5": Lottery(), "corrected": Corrected()}
 TRIALS = (32, 128, 512)
-FEW, MANY = 256, 2560
-"""Adapting with FEW trials is set beside MANY from nothing: what a tenth of the measurements is worth."""
 GUARDED = 128
 """Most trials of the guarded transfer, which learns anew after each 32 of them."""
 EACH = 64

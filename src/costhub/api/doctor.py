@@ -258,7 +258,7 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
     from costhub.api.subjects import MOST_BYTES
     from costhub.collector.workloads.kernel_extraction import KernelBounds
     from costhub.collector.workloads.network_kernels import LEAST_BYTES, LEAST_FLOP, NetworkReport, network_workloads
-    from costhub.collector.workloads.network_source import LAYOUTS, PLAIN, RELAX, Lowering
+    from costhub.collector.workloads.network_source import BF16, BLOCKED, LAYOUTS, PLAIN, RELAX, Lowering
     from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 
     if not examination.targets:
@@ -268,7 +268,10 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
     found: list[NetworkCoverage] = []
     of_tune = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)
     [(target, _)] = examination.targets.most_common(1)
-    for layout in (PLAIN,) if Path(network).suffix == RELAX else LAYOUTS:  # a relax module keeps its own
+    lowerings = [Lowering(fast_math, layout) for layout in LAYOUTS] + [Lowering(fast_math, BLOCKED, BF16)]
+    if Path(network).suffix == RELAX:  # it keeps its own layouts and types
+        lowerings = [Lowering(fast_math, PLAIN)]
+    for lowering in lowerings:
         reports: list[NetworkReport] = []
         # Every kernel that a search could tune, however small.
         workloads = network_workloads(
@@ -277,7 +280,7 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
             least_flop=0.0,
             least_bytes=0.0,
             most_bytes=float("inf"),
-            lowering=Lowering(fast_math, layout),
+            lowering=lowering,
             on_network=reports.append,
         )
         kernels = [
@@ -291,7 +294,7 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
             for each in workloads
         ]
         found.append(cover(examination, reports[0].network, kernels, reports[0].left_out))
-    # The records do not say in which layout the network was tuned.
+    # The records do not say in which layout and precision the network was tuned.
     best = max(found, key=lambda coverage: coverage.tuned)
     add_findings(examination, best)
     return best

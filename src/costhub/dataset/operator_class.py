@@ -172,11 +172,17 @@ def _added(store: Any) -> tuple[str, Any]:
 
 
 def _factors(value: Any) -> tuple[tuple[_Load, ...], ...]:
-    """Returns the elements in each factor of a product of two different values; empty for anything else."""
+    """Returns the elements in each factor of a product of two different values; empty for anything else.
+
+    Two products of parts of the same elements, as of pairs of bfloat16, count as one.
+    """
     import tvm_ffi
 
     while _kind(value) == "Cast":
         value = value.value
+    if _kind(value) == "Add":
+        one, other = _factors(value.a), _factors(value.b)
+        return one if one == other else ()
     if _kind(value) != "Mul" or tvm_ffi.structural_equal(value.a, value.b):
         return ()
     factors = tuple(tuple(_loads([factor])) for factor in (value.a, value.b))

@@ -15,6 +15,7 @@ from costhub.cards.reports.tune_facts import (
     gain_text,
     headline,
     kernel_rows,
+    outputs_text,
     own_rows,
     peak_text,
     speedup,
@@ -185,3 +186,26 @@ def test_a_peak_says_where_it_comes_from() -> None:
 )
 def test_times_have_three_digits(us: float, text: str) -> None:
     assert duration_text(us) == text
+
+
+def test_kernels_in_bfloat16_have_a_peak_of_their_own() -> None:
+    names = ("matmul_pairs_add.128x384", "conv2d_NCHWc_pairs.1x4", "conv2d_NCHWc_add.1x4")
+    peaks = {"peak_gflops": 200.0, "peak_gflops_bfloat16": 400.0}
+    summary = {"device": "one", **peaks, "workloads": [row(name, gflops=100.0) for name in names]}
+
+    assert {r["workload"]: r["of_peak"] for r in kernel_rows(summary)} == dict(
+        zip(names, (0.25, 0.25, 0.5), strict=True)
+    )
+    assert peak_text(summary) == "200 GFLOP/s in float32 and 400 in bfloat16"
+    assert peak_text({**summary, "workloads": [row(names[2])]}) == "200 GFLOP/s in float32"
+    unknown = {**summary, "peak_gflops_bfloat16": None}
+    assert {r["workload"]: r["of_peak"] for r in kernel_rows(unknown)}[names[0]] is None
+
+
+def test_outputs_in_bfloat16_state_their_error() -> None:
+    checked = {"reference": "torch", "tolerance": 0.1, "error_size": 0.00428}
+
+    said = outputs_text({**checked, "precision": "bf16"})
+
+    assert said == "Computed in bfloat16: outputs differ from PyTorch's by 0.43 % of their size (root mean square)."
+    assert outputs_text(checked) == "Outputs equal PyTorch's within 0.1 of their size."

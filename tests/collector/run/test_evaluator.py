@@ -29,6 +29,17 @@ def test_numbers_are_neither_zero_nor_denormal_nor_all_the_same(dtype: str) -> N
     assert np.unique(plain).size > 10
 
 
+def test_both_halves_of_a_float32_are_such_numbers_in_bfloat16() -> None:
+    """Or kernels of pairs would multiply infinities and NaN."""
+    (values,) = on_host((("float32", (64, 65)),))
+    bits = values.view(np.uint32)
+    low, high = (bits << 16).view(np.float32), (bits & 0xFFFF0000).view(np.float32)
+    for half in (low, high):
+        assert half.min() > 0.09
+        assert half.max() <= 1.0
+    assert (low != high).mean() > 0.9
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint32"])
 def test_integers_are_small_and_not_zero(dtype: str) -> None:
     (values,) = on_host(((dtype, (100, 200)),))

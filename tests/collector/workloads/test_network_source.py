@@ -12,7 +12,7 @@ import tvm_ffi
 from torch import nn
 
 from costhub.collector.workloads.network_source import Lowering, read_network, read_torch
-from costhub.errors import UnknownNameError, WorkloadError
+from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 
 # torch copies an exported program with a part of itself that it warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
@@ -142,3 +142,29 @@ def test_a_relax_module_keeps_its_layouts(file: Path, tmp_path: Path) -> None:
 def test_unknown_layouts_are_refused_with_those_that_there_are() -> None:
     with pytest.raises(UnknownNameError, match="blocked"):
         Lowering(layout="blockd")
+    with pytest.raises(UnknownNameError, match="bf16"):
+        Lowering(layout="blocked", precision="bfloat16")
+
+
+def test_bfloat16_needs_blocked_layouts_instructions_and_a_network_of_torch() -> None:
+    with pytest.raises(ArgumentError, match="needs the layout blocked"):
+        Lowering(precision="bf16")
+    lowering, target = Lowering(layout="blocked", precision="bf16"), '{"kind": "llvm", "mtriple": "%s", "mcpu": "%s"}'
+    lowering.check(target % ("x86_64-linux-gnu", "znver4"), ["net.pt2", "bert_tiny"])
+    for triple, cpu in (("x86_64-linux-gnu", "znver3"), ("aarch64-linux-gnu", "cortex-a76")):
+        with pytest.raises(ArgumentError, match="AVX512-BF16"):
+            lowering.check(target % (triple, cpu), ["net.pt2"])
+        Lowering(layout="blocked").check(target % (triple, cpu), ["net.json"])
+    with pytest.raises(ArgumentError, match="is a relax module, which keeps its own types"):
+        lowering.check(target % ("x86_64-linux-gnu", "znver4"), ["net.json"])
+
+
+def test_pairs_of_weights_are_made_before_the_network_runs(file: Path) -> None:
+    found = read_network(str(file), device="meta", lanes=4, bf16=True)
+
+    assert found.transform is not None
+    of_weights, of_network = ({g.name_hint for g in mod.get_global_vars()} for mod in (found.transform, found.mod))
+    assert any("weight_pairs" in name for name in of_weights)
+    assert not any("weight_pairs" in name for name in of_network)
+    assert any("row_pairs" in name for name in of_network)
+    assert not any("row_pairs" in name for name in of_weights)

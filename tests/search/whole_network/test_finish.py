@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,18 @@ from hypothesis import strategies as st
 
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.tracker import address_of
-from costhub.collector.workloads.network_source import read_network
+from costhub.collector.workloads.network_source import Lowering, read_network
 from costhub.dataset.workload import parse_target
 from costhub.search.whole_network.compile import compile_network
-from costhub.search.whole_network.finish import TOLERANCE, FinishedNetwork, _checked, compare_outputs, finish_network
+from costhub.search.whole_network.finish import (
+    BF16_TOLERANCE,
+    TOLERANCE,
+    FinishedNetwork,
+    _checked,
+    compare_outputs,
+    finish_network,
+    relative_error,
+)
 from costhub.search.whole_network.network_timer import NetworkTimer
 
 VALUES = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
@@ -83,6 +92,22 @@ def test_a_network_is_written_where_its_outputs_are_torchs(
     machine = relax.VirtualMachine(tvm.runtime.load_module(found.library), tvm.cpu())
     (output,) = machine["main"](tvm.runtime.tensor(np.zeros((1, 3, 32, 32), np.float32)))
     assert output.shape == (1, 10)
+
+
+def test_a_network_in_bfloat16_states_how_far_its_outputs_are_off(
+    files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
+) -> None:
+    lowering = Lowering(layout="blocked", precision="bf16")
+
+    found = finish_network(
+        str(files[0]), label="small", target=target, database=database, out=tmp_path, lowering=lowering
+    )
+
+    assert found.error is None
+    assert found.precision == "bf16"
+    assert found.error_size is not None
+    assert 1e-5 < found.error_size < 0.02
+    assert found.library == str(tmp_path / "small.so")
 
 
 @pytest.mark.slow
@@ -179,3 +204,45 @@ def test_a_network_that_cannot_be_compiled_is_a_sentence(tmp_path: Path, target:
 
     assert "The network broken was tuned, but TVM cannot compile it as a whole" in (found.error or "")
     assert found.latencies == {}
+
+
+class Outputs:
+    """A timer whose forms have computed already."""
+
+    def __init__(self, tuned: np.ndarray) -> None:
+        self.tuned = tuned
+
+    def load_library(self, form: str, path: str) -> list[np.ndarray]:
+        return [self.tuned if form == "tuned" else VALUES]
+
+    def load_torch(self, form: str, network: str) -> list[np.ndarray]:
+        return [VALUES]
+
+
+@pytest.mark.parametrize(
+    ("precision", "off", "is_right"),
+    [
+        ("float32", 0.5 * TOLERANCE, True),
+        ("float32", 0.5 * BF16_TOLERANCE, False),
+        ("bf16", 0.5 * BF16_TOLERANCE, True),
+        ("bf16", 1.5 * BF16_TOLERANCE, False),
+    ],
+)
+def test_bfloat16_may_differ_by_its_error_and_float32_by_rounding(precision: str, off: float, is_right: bool) -> None:
+    timer: Any = Outputs(VALUES * np.float32(1 + off))
+
+    found = _checked(timer, FinishedNetwork("net", 1, precision=precision), "net.pt2", "tuned.so", "untuned.so")
+
+    assert (found.error is None) == is_right
+    assert found.error_size == pytest.approx(off, rel=0.01)
+    if precision == "bf16" and not is_right:
+        assert "a schedule of the database or bfloat16 changes what a kernel computes" in (found.error or "")
+
+
+def test_the_error_is_that_of_the_worst_output_and_none_where_nothing_can_be_compared() -> None:
+    assert relative_error([VALUES, 1.1 * VALUES], [VALUES, VALUES]) == pytest.approx(0.1, rel=1e-3)
+    assert relative_error([VALUES], [VALUES]) == 0.0
+    whole = np.arange(3)
+    assert relative_error([whole], [whole]) is None
+    assert relative_error([0 * VALUES], [0 * VALUES]) is None
+    assert relative_error([VALUES.T], [VALUES]) is None
