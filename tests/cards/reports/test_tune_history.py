@@ -36,6 +36,15 @@ def test_a_workload_that_is_tuned_again_is_replaced_and_its_search_forgotten() -
     assert "earlier" not in again
 
 
+def test_a_search_that_went_on_took_the_seconds_of_both() -> None:
+    first, second = report("a"), report("a", created="second")
+    second["workloads"][0] |= {"trials": 40, "seconds": 25.0}
+
+    assert with_earlier(second, first)["workloads"][0]["seconds"] == 35.0
+    assert with_earlier(first, second)["workloads"][0]["seconds"] == 10.0  # begun anew, with fewer programs
+    assert second["workloads"][0]["seconds"] == 25.0
+
+
 def test_each_search_is_named_with_what_is_left_of_it() -> None:
     joined = with_earlier(report("b", created="second"), report("a", "b"))
     joined = with_earlier(report("c", created="third"), joined)

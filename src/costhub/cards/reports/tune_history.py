@@ -50,7 +50,9 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
         return dict(summary)
     # Reports of 0.1.0 name the device once, for all of their workloads.
     rows = [{"device": earlier["device"], **row} for row in earlier["workloads"]]
-    replaced = {(row["workload"], row["device"]) for row in summary["workloads"]}
+    before = {(row["workload"], row["device"]): row for row in rows}
+    own = [_continued(row, before.get((row["workload"], row["device"]))) for row in summary["workloads"]]
+    replaced = {(row["workload"], row["device"]) for row in own}
     kept = [row for row in rows if (row["workload"], row["device"]) not in replaced]
     names = {network["network"] for network in summary.get("networks", ())}
     load = {key: earlier.get(key) for key in ("load_average", "cores")}
@@ -59,9 +61,16 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
     return {
         **summary,
         "networks": [*summary.get("networks", ()), *networks],
-        "workloads": [*summary["workloads"], *kept],
+        "workloads": [*own, *kept],
         **({"earlier": searches} if searches else {}),
     }
+
+
+def _continued(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The row of a workload whose programs were measured by several searches, with the seconds of all of them."""
+    if earlier is None or earlier.get("trials", 0) > row.get("trials", 0) or "seconds" not in row:
+        return row
+    return {**row, "seconds": row["seconds"] + earlier.get("seconds", 0.0)}
 
 
 def _searches(earlier: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
