@@ -195,16 +195,9 @@ def command(
         allow_other_kind=allow_other_kind,
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )
+    what, where = [*workloads, *networks, *(each.name for each in find_suites(suites))], _where(device, tracker, key)
     with interruptible():
-        tuning = tune(
-            [*workloads, *networks, *(each.name for each in find_suites(suites))],
-            out,
-            trials=trials,
-            model=model_name,
-            device=_where(device, tracker, key),
-            options=options,
-            seed=seed,
-        )
+        tuning = tune(what, out, trials=trials, model=model_name, device=where, options=options, seed=seed)
     _report(tuning, as_json=as_json)
 
 
