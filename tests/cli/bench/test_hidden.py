@@ -36,6 +36,15 @@ def test_from_measurements_to_a_table(place: Path, costhub: Any) -> None:
     assert (sent.code, sent.out) == (0, "Mine: 537 programs scored, in mine\n")
     assert json.loads(Path("mine/about.json").read_text())["trained_on"] == "nothing"
 
+    again = costhub("bench", "submit", "t", "--model", "mine.py:Mine", "--out", "again", "--json")
+    assert json.loads(again.out) == {"version": 1, "task": "t", "model": "Mine", "spec": "trace_tokens@1"} | {
+        "programs": 537,
+        "out": "again",
+    }
+    options = ("--split", "fold-5-seed0-1", "--out", "u", "--latencies", "m.csv", "--json")
+    facts = json.loads(costhub("bench", "hide", "nvidia-h200", *options).out)
+    assert (facts["programs"], facts["workloads"], facts["devices"]) == (537, 10, ["nvidia-h200"])
+
     table = costhub("bench", "score", "mine", "--latencies", "l.csv")
     assert table.code == 0
     assert table.out.splitlines()[0].split()[:2] == ["model", "top_1"]

@@ -37,14 +37,24 @@ Example:
 @click.option("--device", "devices", multiple=True, metavar="DEVICE", help="Device; may be repeated.")
 @click.option("--split", metavar="SPLIT", help="Take only the test side of this split.")
 @click.option("--name", default="", help="Name of the task; by default that of its folder.")
-def hide(data: str, out: Path, latencies: Path, devices: tuple[str, ...], split: str | None, name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def hide(
+    data: str, out: Path, latencies: Path, devices: tuple[str, ...], split: str | None, name: str, as_json: bool
+) -> None:
     """Make a benchmark task of measurements that nobody has seen yet.
 
     The task holds the programs; the latencies go to a file of their own, whose hash the task holds.
     """
     from costhub.api.hidden import hide_latencies
 
-    click.echo(hide_latencies(data, out, latencies, name=name, device=devices, split=split))
+    task = hide_latencies(data, out, latencies, name=name, device=devices, split=split)
+    facts = {
+        "task": task.name,
+        "programs": len(task.rows),
+        "workloads": len(task.workloads),
+        "devices": [*task.devices],
+    }
+    click.echo(json.dumps({**facts, "latencies_sha256": task.latencies_sha256}) if as_json else task)
     click.echo(f"Keep {latencies}: `costhub bench score` needs it. Publish {out}.", err=True)
 
 
@@ -60,7 +70,8 @@ def hide(data: str, out: Path, latencies: Path, devices: tuple[str, ...], split:
 @click.option(
     "--about", multiple=True, metavar="KEY=VALUE", help="What readers must know, such as trained_on=...; repeatable."
 )
-def submit(task: Path, model: str, out: Path, about: tuple[str, ...]) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def submit(task: Path, model: str, out: Path, about: tuple[str, ...], as_json: bool) -> None:
     """Score the programs of a task with a model, and write the submission.
 
     A file of your own is run as is.
@@ -70,7 +81,8 @@ def submit(task: Path, model: str, out: Path, about: tuple[str, ...]) -> None:
 
     with interruptible():
         made = submit_scores(task, model, out, about=said)
-    click.echo(f"{made.model}: {len(made.scores):,} programs scored, in {out}")
+    text = f"{made.model}: {len(made.scores):,} programs scored, in {out}"
+    click.echo(json.dumps({**made.about, "programs": len(made.scores), "out": str(out)}) if as_json else text)
 
 
 @click.command("score", epilog=SCORE)
