@@ -67,7 +67,8 @@ def test_boards_share_the_work(
 
     assert [(r.status, r.error) for r in results] == [("ok", None)] * len(results)
     assert {r.board for r in results} == names(boards_of_key)
-    assert all(len(r.run_s) == QUICK.repeat and 0 < min(r.run_s) < 1 for r in results)
+    # A repeat that takes long, as beside other programs, is the last one.
+    assert all(1 <= len(r.run_s) <= QUICK.repeat and 0 < min(r.run_s) < 1 for r in results)
     assert all(r.reference_after_s and r.reference_drift is not None for r in results)
 
 
