@@ -90,7 +90,7 @@ def _tenth(lines: Sequence[_Line]) -> list[str]:
     columns = [TableColumn("pair", "from, to"), number("frozen", "unchanged", ".3f")]
     columns += [TableColumn("few", f"corrected, {FEW:,} trials", align="right")]
     columns += [TableColumn("many", f"from nothing, {MANY:,} trials", align="right"), TableColumn("reached", "reached")]
-    note = f"The H200 has fewer than {MANY:,} programs to learn from. ± is the standard error over seeds."
+    note = f"A dash: the target has fewer than {MANY:,} programs to learn from. ± is the standard error over seeds."
     return [markdown_table(rows, columns), note]
 
 

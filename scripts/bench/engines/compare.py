@@ -46,8 +46,6 @@ from scripts.bench.engines.search import NetworkCourse, compile_tuned, search_ne
 from scripts.tables.networks import engine_details_table, engines_table
 
 COSTHUB, STOCK = "costhub", "stock"
-TITLE_OF_PRECISION = {BF16: "bfloat16"}
-"""Names of precisions in the rows, where they are not costhub's own."""
 ROUNDS = 30
 """All engines run a network in turn in each; together they last longer than a host's disturbances."""
 
@@ -115,8 +113,7 @@ class NetworkRows:
         settings, program = self.settings, self.network.program
         form = f"{'-fast' if lowering.fast_math else ''}{f'-{BLOCKED}' if lowering.layout == BLOCKED else ''}"
         folder = settings.searches / f"{self.network.name}-{method}{form}{f'-{BF16}' if lowering.is_bf16 else ''}"
-        precision = TITLE_OF_PRECISION.get(lowering.precision, lowering.precision)
-        engine = f"{method}-{BF16}" if lowering.is_bf16 else method
+        precision, engine = ("bfloat16", f"{method}-{BF16}") if lowering.is_bf16 else (FLOAT32, method)
         library = self.network.folder / f"{engine}.so"
         try:
             course = self._searched(method, folder, trials, lowering)
@@ -233,7 +230,14 @@ def check_threads(_: click.Context, __: click.Parameter, threads: int) -> int:
     "--fast-math/--no-fast-math", default=True, show_default=True, help="Polynomials for exp, tanh and erf in costhub."
 )
 @click.option("--layout", type=click.Choice(LAYOUTS), default=BLOCKED, show_default=True, help="Of convolutions.")
-@click.option("--precision", "precisions", multiple=True, type=click.Choice(PRECISIONS), default=PRECISIONS[:1])
+@click.option(
+    "--precision",
+    "precisions",
+    multiple=True,
+    type=click.Choice(PRECISIONS),
+    default=PRECISIONS[:1],
+    help="Of costhub.",
+)
 @click.option("--rounds", default=ROUNDS, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
 @click.option("--profile", is_flag=True, help="Also take the time of each kernel in each engine.")
 @click.option(

@@ -99,18 +99,17 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
     about = {"source": source, "target": target, "seed": seed, "part": ""}
     if ("frozen", 0) not in done:
         yield {**about, "method": "frozen", "trials": 0, **figures(data.source(source), test)}
-    wanted = {(name, count) for count in trials for name in METHODS} | {("corrected", FEW)}
+    adapted = {count: (*METHODS,) for count in trials} | {FEW: ("corrected",)}
+    wanted = {(name, count) for count, names in adapted.items() for name in names}
     if wanted | {("guarded", count) for count in trials if count <= GUARDED} <= set(done):
         return  # without training the source again
-    if ("corrected", FEW) not in done:
-        model = METHODS["corrected"].adapt(data.source(source), measured(pool, FEW, seed), seed=seed)
-        yield {**about, "method": "corrected", "trials": FEW, **figures(model, test)}
     guard = Guard(data.source(source), Corrected(), seed=seed, is_alike=True)
-    for count in trials:
+    for count, names in sorted(adapted.items()):
         few = measured(pool, count, seed)
-        for name, method in METHODS.items():
+        for name in names:
             if (name, count) not in done:
-                model = method.adapt(data.source(source), few, seed=seed, source_programs=data.pool(source))
+                source_programs = data.pool(source)
+                model = METHODS[name].adapt(data.source(source), few, seed=seed, source_programs=source_programs)
                 yield {**about, "method": name, "trials": count, **figures(model, test)}
         if count <= GUARDED and ("guarded", count) not in done:
             model = guarded(guard, few)

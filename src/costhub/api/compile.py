@@ -89,7 +89,7 @@ class CompileOptions:
         """Refuses unknown names before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: There is no such layout or precision.
+            UnknownNameError: The layout or the precision is unknown.
         """
         from costhub.collector.workloads.network_source import Lowering
 

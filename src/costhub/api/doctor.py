@@ -258,7 +258,15 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
     from costhub.api.subjects import MOST_BYTES
     from costhub.collector.workloads.kernel_extraction import KernelBounds
     from costhub.collector.workloads.network_kernels import LEAST_BYTES, LEAST_FLOP, NetworkReport, network_workloads
-    from costhub.collector.workloads.network_source import BF16, BLOCKED, LAYOUTS, PLAIN, RELAX, Lowering
+    from costhub.collector.workloads.network_source import (
+        BF16,
+        BLOCKED,
+        LAYOUTS,
+        PLAIN,
+        RELAX,
+        Lowering,
+        multiplies_bf16,
+    )
     from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 
     if not examination.targets:
@@ -268,7 +276,9 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
     found: list[NetworkCoverage] = []
     of_tune = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)
     [(target, _)] = examination.targets.most_common(1)
-    lowerings = [Lowering(fast_math, layout) for layout in LAYOUTS] + [Lowering(fast_math, BLOCKED, BF16)]
+    lowerings = [Lowering(fast_math, layout) for layout in LAYOUTS]
+    if multiplies_bf16(target):  # on others, no record can be of such kernels
+        lowerings.append(Lowering(fast_math, BLOCKED, BF16))
     if Path(network).suffix == RELAX:  # it keeps its own layouts and types
         lowerings = [Lowering(fast_math, PLAIN)]
     for lowering in lowerings:

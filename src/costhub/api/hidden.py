@@ -86,7 +86,7 @@ def hide_latencies(
 
     Raises:
         ArgumentError: `out` or `latencies` exists, or the file would lie in the task.
-        DataError: There is no such data, device or split, or no program is left.
+        DataError: The data, the device or the split cannot be found, or no program is left.
 
     Example:
         >>> import tempfile
@@ -127,7 +127,7 @@ def submit_scores(
 
     Raises:
         ArgumentError: `out` exists, or `model` cannot predict.
-        CosthubError: There is no such task or model.
+        CosthubError: The task or the model cannot be found.
     """
     if Path(out).exists():
         raise ArgumentError(f"{out} exists. Choose another name, or remove the folder.")

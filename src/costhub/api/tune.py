@@ -88,7 +88,7 @@ class TuneOptions:
         """Refuses unknown names before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: There is no such method, strategy, selection, stop rule, layout or precision.
+            UnknownNameError: A method, strategy, selection, stop rule, layout or precision is unknown.
         """
         from costhub.collector.workloads.network_source import Lowering
         from costhub.search.options import SEARCH_STOPS, SELECTIONS

@@ -38,6 +38,8 @@ def test_both_halves_of_a_float32_are_such_numbers_in_bfloat16() -> None:
         assert half.min() > 0.09
         assert half.max() <= 1.0
     assert (low != high).mean() > 0.9
+    (scalar,) = on_host((("float32", ()),))
+    assert (type(scalar), scalar.shape) == (np.ndarray, ())
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint32"])

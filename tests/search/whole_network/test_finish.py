@@ -24,7 +24,7 @@ from costhub.search.whole_network.finish import (
     _checked,
     compare_outputs,
     finish_network,
-    relative_error,
+    rms_error,
 )
 from costhub.search.whole_network.network_timer import NetworkTimer
 
@@ -239,10 +239,42 @@ def test_bfloat16_may_differ_by_its_error_and_float32_by_rounding(precision: str
         assert "a schedule of the database or bfloat16 changes what a kernel computes" in (found.error or "")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [np.where(VALUES.max() == VALUES, np.float32(np.nan), VALUES), VALUES],
+        [VALUES.T, VALUES],
+        [VALUES.astype(np.float64), VALUES],
+        [VALUES],
+        [VALUES, VALUES, VALUES],
+    ],
+)
+def test_bfloat16_excuses_rounding_only(wrong: list[np.ndarray]) -> None:
+    class Two(Outputs):
+        def load_library(self, form: str, path: str) -> list[np.ndarray]:
+            return wrong if form == "tuned" else [VALUES, VALUES]
+
+        def load_torch(self, form: str, network: str) -> list[np.ndarray]:
+            return [VALUES, VALUES]
+
+    timer: Any = Two(VALUES)
+
+    assert _checked(timer, FinishedNetwork("net", 1, precision="bf16"), "net.pt2", "tuned.so", "untuned.so").error
+
+
+def test_integers_and_places_of_infinities_are_no_matter_of_precision() -> None:
+    whole, holes = np.arange(3), np.float32([np.inf, 1.0, np.nan])
+    assert rms_error([whole, VALUES], [whole, VALUES]) == 0.0
+    assert rms_error([whole + 1, VALUES], [whole, VALUES]) is None
+    assert rms_error([holes], [holes]) == 0.0
+    assert rms_error([-holes], [holes]) is None
+    assert rms_error([np.float32([np.inf, 1.0, 2.0])], [holes]) is None
+
+
 def test_the_error_is_that_of_the_worst_output_and_none_where_nothing_can_be_compared() -> None:
-    assert relative_error([VALUES, 1.1 * VALUES], [VALUES, VALUES]) == pytest.approx(0.1, rel=1e-3)
-    assert relative_error([VALUES], [VALUES]) == 0.0
+    assert rms_error([VALUES, 1.1 * VALUES], [VALUES, VALUES]) == pytest.approx(0.1, rel=1e-3)
+    assert rms_error([VALUES], [VALUES]) == 0.0
     whole = np.arange(3)
-    assert relative_error([whole], [whole]) is None
-    assert relative_error([0 * VALUES], [0 * VALUES]) is None
-    assert relative_error([VALUES.T], [VALUES]) is None
+    assert rms_error([whole], [whole]) is None
+    assert rms_error([0 * VALUES], [0 * VALUES]) is None
+    assert rms_error([VALUES.T], [VALUES]) is None

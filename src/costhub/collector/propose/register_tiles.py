@@ -25,8 +25,8 @@ MOST_BLOCKS = 4
 MOST_PLACES = 28
 """Limit of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
 MOST_UNROLLED = 4
-_SPATIAL, _SUMMED = 5, 2
-"""Loops over the outputs of a convolution, and TVM's number for a variable that is summed over."""
+_SPATIAL = 5
+"""Loops over the outputs of a convolution."""
 _TILED = "meta_schedule.tiling_structure"
 """TVM's own annotation of a block that its rule MultiLevelTiling should leave alone."""
 _INTRINSIC = "meta_schedule.auto_tensorize"
@@ -193,7 +193,9 @@ def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
 
 def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     lanes = int(schedule.get(block).reads[0].source.shape[-1])
-    reduced = sum(var.iter_type == _SUMMED for var in schedule.get(block).iter_vars)
+    from tvm.tirx import IterVar
+
+    reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)
     image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
     places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, MOST_PLACES))

@@ -169,10 +169,10 @@ def _values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], larges
         return rng.integers(1, largest + 1, shape).astype(dtype)
     if dtype == "float64":
         return rng.uniform(0.1, 1.0, shape)
-    values = rng.random(shape, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
+    values = np.asarray(rng.random(shape, dtype=np.float32) * np.float32(0.9) + np.float32(0.1))
     if dtype == "float32":
-        # Its lower half is such a number in bfloat16: kernels of pairs read both halves (docs/adr/0022).
-        halves = rng.random(shape, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
-        return ((values.view(np.uint32) & 0xFFFF0000) | (halves.view(np.uint32) >> 16)).view(np.float32)
+        # Kernels of pairs read both halves as bfloat16 (docs/adr/0022): the lower ones are the upper ones, reversed.
+        bits = values.view(np.uint32)
+        return np.asarray((bits & 0xFFFF0000) | (bits.ravel()[::-1].reshape(shape) >> 16)).view(np.float32)
     # Rounding up to 1 is harmless; a type of few bits must not round down to a denormal.
-    return np.asarray(values).astype(dtype)
+    return values.astype(dtype)

@@ -37,7 +37,7 @@ class Lowering:
         8
 
     Raises:
-        UnknownNameError: There is no such layout or precision.
+        UnknownNameError: The layout or the precision is unknown.
         ArgumentError: The precision needs another layout.
     """
 
@@ -71,14 +71,11 @@ class Lowering:
         Raises:
             ArgumentError: The target computes in float32 only, or a network is a relax module.
         """
-        import tvm
-
         if not self.is_bf16:
             return
         if own := next((name for name in networks if Path(name).suffix == RELAX), None):
             raise ArgumentError(f"{own} is a relax module, which keeps its own types. Leave --precision out.")
-        parsed = tvm.target.Target(json.loads(target))
-        if parsed.kind.name != "llvm" or not tvm.target.codegen.target_has_features("avx512bf16", parsed):
+        if not multiplies_bf16(target):
             raise ArgumentError(
                 "The precision bf16 needs a CPU with AVX512-BF16 (AMD since Zen 4, Intel Xeon since Sapphire Rapids), "
                 "and the target has no such instructions. Leave --precision out."
@@ -92,6 +89,19 @@ class Lowering:
 
         parsed = tvm.target.Target(json.loads(target))
         return vector_lanes(parsed) if self.layout == BLOCKED and parsed.kind.name == "llvm" else 0
+
+
+def multiplies_bf16(target: str) -> bool:
+    """Whether a target (JSON) has the instructions of `costhub.dataset.intrinsics.register_pairs`.
+
+    Example:
+        >>> multiplies_bf16('{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver4"}')
+        True
+    """
+    import tvm
+
+    parsed = tvm.target.Target(json.loads(target))
+    return parsed.kind.name == "llvm" and bool(tvm.target.codegen.target_has_features("avx512bf16", parsed))
 
 
 AS_IN_TORCH = Lowering()

@@ -16,6 +16,7 @@ from tvm_ffi import structural_equal
 
 from costhub.collector.workloads.attention_products import join_transposes
 from costhub.collector.workloads.bfloat16_pairs import (
+    PAIR_CONVOLUTION,
     pair_convolution,
     paired_columns,
     paired_filters,
@@ -174,7 +175,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         weights = self._made(paired_filters(filters), "filter_pairs", call.args[1], packed)
         strides, dilation = ([int(n) for n in given] for given in (attrs.strides, attrs.dilation))
         function = pair_convolution(pairs, packed, strides, dilation)
-        kernel = self.builder_.add_func(function, "conv2d_NCHWc_pairs")
+        kernel = self.builder_.add_func(function, PAIR_CONVOLUTION)
         return relax.op.call_tir(kernel, [data, weights], call.ty)
 
     def _made(self, function: Any, name: str, data: Any, shape: list[int]) -> Any:

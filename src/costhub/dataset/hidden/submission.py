@@ -62,7 +62,8 @@ class Submission:
             raise DataError(f"{path / ABOUT} must hold an object with `model`, the name of the model.")
         refuse_newer(about, newest=SUBMISSION_VERSION, what=path / ABOUT, error=DataError)
         scores: dict[Key, float] = {}
-        for number, row in _table(path / SCORES, SCORE_COLUMNS, follow=False):
+        content = read_regular(path / SCORES, limit=MOST_BYTES, follow=False, error=DataError)
+        for number, row in _table(content, path / SCORES, SCORE_COLUMNS):
             key, score = (row[0], row[1]), _number(row[2])
             if score is None:
                 raise DataError(f"{path / SCORES}, line {number}: {row[2]!r:.40} is not a finite number.")
@@ -132,7 +133,8 @@ class HiddenLatencies:
         """
         path = Path(path)
         keys, workload_ids, latency_s = [], [], []
-        for number, (device, workload, program, text) in _table(path, LATENCY_COLUMNS):
+        content = read_regular(path, limit=MOST_BYTES, error=DataError)
+        for number, (device, workload, program, text) in _table(content, path, LATENCY_COLUMNS):
             seconds = _number(text)
             if seconds is None or seconds <= 0:
                 raise DataError(f"{path}, line {number}: {text!r:.40} is not a latency in seconds.")
@@ -141,8 +143,7 @@ class HiddenLatencies:
             latency_s.append(seconds)
         if len(set(keys)) < len(keys):
             raise DataError(f"{path} names a program twice. Expected the file that `costhub bench hide` wrote.")
-        digest = hashlib.sha256(read_regular(path, limit=MOST_BYTES, error=DataError)).hexdigest()
-        return cls(path, digest, tuple(keys), tuple(workload_ids), tuple(latency_s))
+        return cls(path, hashlib.sha256(content).hexdigest(), tuple(keys), tuple(workload_ids), tuple(latency_s))
 
     def programs(self) -> Programs:
         """The programs without features, in the order of `keys`."""
@@ -171,7 +172,8 @@ class HiddenLatencies:
                 f"{missing[0][1]:.16} on {missing[0][0]}. A submission scores every program of the task."
             )
         if len(submission.scores) > len(self.keys):
-            other = next(key for key in submission.scores if key not in set(self.keys))
+            known = set(self.keys)
+            other = next(key for key in submission.scores if key not in known)
             raise DataError(
                 f"{submission.path} scores program {other[1]:.16} on {other[0]:.40}, which the task does not have. Was "
                 "it made for another task?"
@@ -179,9 +181,8 @@ class HiddenLatencies:
         return np.array([submission.scores[key] for key in self.keys])
 
 
-def _table(path: Path, columns: Sequence[str], *, follow: bool = True) -> Iterator[tuple[int, list[str]]]:
+def _table(content: bytes, path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """Line number and the cells in the order of `columns` of each line but the first, which names them."""
-    content = read_regular(path, limit=MOST_BYTES, follow=follow, error=DataError)
     try:
         reader = csv.reader(io.StringIO(content.decode()))
         head = next(reader, [])

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from costhub.dataset.blocks import name_codes
 from costhub.dataset.features.compute import Chunk, featurise
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder, first_of_each
@@ -141,8 +143,6 @@ class HiddenTask:
             yield Chunk(self.workloads[workload_id]["module_json"], target, keys, traces)
 
     def _uses(self) -> Mapping[str, Any]:
-        import pyarrow as pa
-
         wanted = ("workload_id", "operator", "networks", "name")
         table = pa.Table.from_pylist([{name: row[name] for name in wanted} for row in self.workloads.values()])
         return workload_uses(table)
@@ -179,7 +179,7 @@ def hide_latencies(
     about = first_of_each(folder.workloads(list(_WORKLOAD)), "workload_id").to_pylist()
     described = [row for row in about if row["workload_id"] in chosen]
     table = folder.devices()
-    device_rows = {row["device_id"]: _as_text(row) for row in table.to_pylist() if row["device_id"] in devices}
+    device_rows = {row["device_id"]: row for row in table.to_pylist() if row["device_id"] in devices}
     order = sorted(found, key=lambda key: (key[1], key[0]))
     programs = _as_lines([{name: found[key][name] for name in _PROGRAM} for key in order])
     hidden = _latency_file([found[key] for key in order])
@@ -197,7 +197,7 @@ def hide_latencies(
         "programs_sha256": hashlib.sha256(programs).hexdigest(),
         "latencies_sha256": hashlib.sha256(hidden).hexdigest(),
     }
-    write_replacing(out / TASK, json.dumps(content, indent=1).encode())
+    write_replacing(out / TASK, json.dumps(content, indent=1, default=str).encode())  # str: of timestamps
     return HiddenTask.open(out)
 
 
@@ -228,17 +228,9 @@ def _as_lines(rows: Sequence[_Row]) -> bytes:
     return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows).encode()
 
 
-def _as_text(row: _Row) -> dict[str, Any]:
-    """A row of the devices table as JSON values."""
-    found: dict[str, Any] = json.loads(json.dumps(row, default=str))
-    return found
-
-
 def codes(names: Sequence[str]) -> tuple[tuple[str, ...], IntArray]:
     """The distinct names in order, and the index of each among them."""
-    known = sorted(set(names))
-    place = {name: number for number, name in enumerate(known)}
-    return tuple(known), np.array([place[name] for name in names], np.int64)
+    return name_codes(pa.chunked_array([pa.array(names, pa.string())]))
 
 
 def _object(content: bytes, path: Path) -> dict[str, Any]:

@@ -29,7 +29,7 @@ SUMMED_TERMS = 1
 TOLERANCE = tolerance("float32", SUMMED_TERMS)
 """Relative to the size of an output plus the mean size of all of them; float32."""
 BF16_TOLERANCE = 0.1
-"""Of the error (`relative_error`) of a network that multiplies in bfloat16."""
+"""Of the error (`rms_error`) of a network that multiplies in bfloat16."""
 TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
 AnyNetworkTimer: TypeAlias = NetworkTimer | BoardNetworkTimer
 _BUILD_TIMEOUT_S = 3600.0
@@ -59,7 +59,7 @@ class FinishedNetwork:
     precision: str = FLOAT32
     """What its convolutions and dense layers multiply: float32 or bf16."""
     error_size: float | None = None
-    """How far its outputs are from those of the reference (`relative_error`); None if they were not compared."""
+    """How far its outputs are from those of the reference (`rms_error`); None if they were not compared."""
     kernels: int = 0
     """Distinct kernels."""
     kernels_tuned: int = 0
@@ -256,7 +256,7 @@ def _checked(
     reference, whose = plain, "those of the untuned network"
     if finished.reference == TORCH:
         reference, whose = timer.load_torch(TORCH, network), "torch's"
-    finished = replace(finished, tolerance=widest_tolerance(reference), error_size=relative_error(fast, reference))
+    finished = replace(finished, tolerance=widest_tolerance(reference), error_size=rms_error(fast, reference))
     mismatch = compare_outputs(fast, reference)
     if mismatch and finished.precision == BF16:
         # Rounded factors: single outputs may be far off where large terms cancel, but not most of them.
@@ -300,7 +300,7 @@ def widest_tolerance(outputs: Sequence[Any]) -> float:
     return max((tolerance(dtype, SUMMED_TERMS) for dtype in types & EPSILON.keys()), default=TOLERANCE)
 
 
-def relative_error(outputs: Sequence[Any], reference: Sequence[Any]) -> float | None:
+def rms_error(outputs: Sequence[Any], reference: Sequence[Any]) -> float | None:
     """Size of the differences between outputs relative to that of the outputs, as root mean squares; the largest.
 
     Args:
@@ -308,23 +308,33 @@ def relative_error(outputs: Sequence[Any], reference: Sequence[Any]) -> float | 
         reference: The outputs of the other form.
 
     Returns:
-        None if there is nothing to compare: other shapes, integers, no finite number, or only zeros.
+        None if no output is a floating point number other than zero, or if outputs differ in more than the size of
+        such numbers: in count, shape, type, integers, or where they are infinite or NaN.
 
     Example:
         >>> one = np.array([3.0, 4.0], np.float32)
-        >>> relative_error([one], [one + 0.1])
+        >>> rms_error([one], [one + 0.1])
         0.0275
     """
+    if len(outputs) != len(reference):
+        return None
     found = []
-    for one, other in zip(outputs, reference, strict=False):
-        if one.shape != other.shape or other.dtype.kind != "f":
-            continue
-        here, there = one.astype(np.float64), other.astype(np.float64)
-        finite = np.isfinite(here) & np.isfinite(there)
-        size = float(np.sqrt(np.mean(np.square(there[finite])))) if finite.any() else 0.0
+    for one, other in zip(outputs, reference, strict=True):
+        finite = np.isfinite(other)
+        if one.shape != other.shape or one.dtype != other.dtype or not np.isfinite(one[finite]).all():
+            return None
+        exact = ~finite if other.dtype.kind == "f" else np.ones(other.shape, bool)
+        if not np.array_equal(one[exact], other[exact], equal_nan=other.dtype.kind == "f"):
+            return None
+        here, there = (value[finite & ~exact].astype(np.float64) for value in (one, other))
+        size = _rms(there)
         if size > 0:
-            found.append(float(np.sqrt(np.mean(np.square(here[finite] - there[finite])))) / size)
+            found.append(_rms(here - there) / size)
     return float(f"{max(found):.3g}") if found else None
+
+
+def _rms(values: Any) -> float:
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
 
 
 def compare_outputs(outputs: Sequence[Any], reference: Sequence[Any]) -> str | None:
