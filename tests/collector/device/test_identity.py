@@ -125,6 +125,18 @@ def test_a_zen3_without_protection_keys_is_no_zen2(family: str, named: str, monk
     assert device._microarchitecture({"vendor_id": "AuthenticAMD", "cpu family": family}, {"avx2"}) == named
 
 
+@pytest.mark.parametrize(
+    ("family", "model", "named"),
+    [("6", "207", "emeraldrapids"), ("6", "173", "graniterapids"), ("6", "85", "icelake"), ("15", "207", "icelake")],
+)
+def test_an_intel_is_named_by_its_model(family: str, model: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What archspec says of both Xeons with matrix units, whose hypervisor masks a few instructions.
+    monkeypatch.setattr(device.archspec.cpu, "host", lambda: SimpleNamespace(vendor="GenuineIntel", name="icelake"))
+    facts = {"vendor_id": "GenuineIntel", "cpu family": family, "model": model}
+
+    assert device._microarchitecture(facts, {"avx512f"}) == named
+
+
 def test_a_cache_that_the_system_does_not_describe_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, facts in enumerate(({"level": "1", "type": "Data", "size": "48K"}, {"level": "2"})):
         (tmp_path / f"cpu0/cache/index{number}").mkdir(parents=True)

@@ -28,6 +28,14 @@ GPU_NODES = ("nvidia[0-9]*", "nvidiactl", "nvhost*", "nvmap", "dxg")
 # masked away (AMD, "Revision Guide" of each family). Zen and Zen 2 share a family, which archspec tells apart.
 AMD_FAMILIES = {25: "zen3", 26: "zen5"}
 ZEN_OR_ZEN2 = 23
+# The same of Intel, which numbers models within a family: archspec calls a Granite Rapids and an Emerald Rapids, both
+# with matrix units, an Ice Lake (Linux, arch/x86/include/asm/intel-family.h). Model 85 is left to archspec: Skylake,
+# Cascade Lake and Cooper Lake share it and differ in their instructions.
+INTEL_FAMILY = 6
+INTEL_MODELS = {
+    **{79: "broadwell", 86: "broadwell", 106: "icelake", 108: "icelake", 143: "sapphirerapids", 207: "emeraldrapids"},
+    **{173: "graniterapids", 174: "graniterapids", 175: "sierraforest", 221: "clearwaterforest"},
+}
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
 ARM_OF_INTEREST = "asimd asimdhp asimddp i8mm bf16 sve sve2".split()
@@ -157,9 +165,11 @@ def _pair(line: str) -> tuple[str, str]:
 
 def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
     host = archspec.cpu.host()
+    family, model = int(facts.get("cpu family", 0)), int(facts.get("model", 0))
+    if facts.get("vendor_id") == "GenuineIntel" and family == INTEL_FAMILY:
+        return INTEL_MODELS.get(model, str(host.name))
     if facts.get("vendor_id") != "AuthenticAMD":
         return str(host.name)
-    family = int(facts.get("cpu family", 0))
     if family == ZEN_OR_ZEN2 and host.vendor == "generic":
         return "zen2"
     zen4 = family == 25 and "avx512f" in flags
