@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from costhub.dataset.tile_intrinsics import register_tiles
 from costhub.errors import WorkloadError, last_line
 
 MAX_TRACE_CHARACTERS = 1 << 22
@@ -67,6 +68,7 @@ def replay(mod: Any, trace_json: str) -> Any:
     except (ValueError, TypeError) as error:
         raise WorkloadError(f"The trace is not a JSON pair of instructions and decisions: {error}.") from error
     check_decisions(instructions, decisions)
+    register_tiles(trace_json)
     try:
         schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
         Trace.apply_json_to_schedule([instructions, decisions], schedule)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.shards.lock import FolderLock
+from costhub.dataset.tile_intrinsics import register_tiles
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
 
 FILES = ("database_workload.json", "database_tuning_record.json")
@@ -59,12 +60,10 @@ class SearchDatabase:
     """
 
     def __init__(self, folder: Path) -> None:
-        from tvm.s_tir import meta_schedule as ms
-
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
             drop_unfinished_line(folder / name)
-        self.database = ms.database.JSONDatabase(work_dir=os.fspath(folder))
+        self.database = open_database(folder)
 
     def records(self, mod: Any, target: Any) -> list[DatabaseRecord]:
         """The measured programs of a workload for a target, the fastest first, failures last."""
@@ -83,6 +82,19 @@ class SearchDatabase:
             candidate.args_info,
         )
         self.database.commit_tuning_record(record)
+
+
+def open_database(folder: Path) -> Any:
+    """Opens a folder of `FILES` as a ``ms.database.JSONDatabase``, which replays every trace.
+
+    The intrinsics for matrix units that the traces name are registered first (`register_tiles`).
+    """
+    from tvm.s_tir import meta_schedule as ms
+
+    records = folder / FILES[1]
+    if records.exists():
+        register_tiles(records.read_text())
+    return ms.database.JSONDatabase(work_dir=os.fspath(folder))
 
 
 def drop_unfinished_line(path: Path) -> None:

@@ -10,9 +10,11 @@ the tile, each number of the image all blocks of channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import product
 from typing import Any
 
+from costhub.collector.propose import matrix_tiles
 from costhub.dataset.intrinsics import PAIR_DOTS
 
 CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
@@ -57,7 +59,7 @@ def blocked_space(target: Any) -> Any:
     """TVM's ``SpaceGenerator`` for CPUs, with the tiles of this module for kernels in blocked layouts.
 
     Args:
-        target: A ``tvm.target.Target``; unused, since tiles of all sizes are in the space.
+        target: A ``tvm.target.Target``. Pairs of bfloat16 are multiplied by its matrix units, if it has any.
     """
     from tvm.s_tir.meta_schedule import postproc, schedule_rule
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
@@ -68,9 +70,10 @@ def blocked_space(target: Any) -> Any:
     ]
     last = schedule_rule.ParallelizeVectorizeUnroll
     finishing = _finishing_rule()()
-    rules = [_rule()(), *(finishing if isinstance(rule, last) else rule for rule in usual)]
+    matrix_units = matrix_tiles.has_matrix_units(target)
+    rules = [_rule()(matrix_units), *(finishing if isinstance(rule, last) else rule for rule in usual)]
     finish = list(postproc.Postproc.create("llvm"))
-    finish.insert(-1, postproc.RewriteTensorize(vectorize_init_loop=True))
+    finish.insert(-1, matrix_tiles.tensorize_tiles()() if matrix_units else postproc.RewriteTensorize(vectorize_init_loop=True))
     return PostOrderApply(sch_rules=rules, postprocs=finish, mutator_probs="llvm")
 
 
@@ -84,16 +87,20 @@ def _rule() -> Any:
     class RegisterTiles(PyScheduleRule):  # type: ignore[misc]
         """Gives a convolution in a blocked layout a register tile, with output channels or rows outermost."""
 
+        def __init__(self, matrix_units: bool) -> None:
+            super().__init__()
+            self.matrix_units = matrix_units
+
         def _initialize_with_tune_context(self, context: Any) -> None:
-            """Called by TVM; the rule is the same for all targets."""
+            """Called by TVM; the rule knows what it needs of the target."""
 
         def clone(self) -> Any:
-            """Called by TVM for each thread; the rule has no state."""
-            return _rule()()
+            """Called by TVM for each thread."""
+            return _rule()(self.matrix_units)
 
         def apply(self, schedule: Any, block: Any) -> list[Any]:
-            """Returns two schedules of the convolution; for other blocks, the given one."""
-            return tiled(schedule, block)
+            """Returns the schedules of the convolution; for other blocks, the given one."""
+            return tiled(schedule, block, matrix_units=self.matrix_units)
 
     return RegisterTiles
 
@@ -135,18 +142,19 @@ def _finishing_rule() -> Any:
 
         def apply(self, schedule: Any, block: Any) -> list[Any]:
             """The schedules of the chosen rule."""
-            has_pairs = any(_has(schedule, name) for name in (PAIR_CONVOLUTION, PAIR_PRODUCT))
+            has_pairs = any(_has(schedule, name + step) for name in _MATRIX_TILERS for step in ("", "_update"))
             return list((self.without_vectors if has_pairs else self.usual).apply(schedule, block))
 
     return ParallelizeVectorizeUnroll
 
 
-def tiled(schedule: Any, block: Any) -> list[Any]:
+def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]:
     """Schedules of a kernel with tile sizes to be drawn; other blocks keep their schedule.
 
     Args:
         schedule: A ``Schedule`` that records a trace.
         block: One of its blocks.
+        matrix_units: Whether matrix units multiply pairs of bfloat16.
     """
     name = schedule.get(block).name_hint
     if name in (NORM, *_SUMS):
@@ -158,10 +166,13 @@ def tiled(schedule: Any, block: Any) -> list[Any]:
     if last is not block:
         for between in followers[:-1]:
             schedule.compute_inline(between)
+    tilers = [_TILERS[name]]
+    if matrix_units and name in _MATRIX_TILERS:
+        tilers = [partial(_MATRIX_TILERS[name], most=most) for most in matrix_tiles.SHAPES]
     found = []
-    for rows_first in (False, True):
+    for tiler, rows_first in product(tilers, (False, True)):
         one = schedule.copy()
-        _TILERS[name](one, block, last, rows_first=rows_first)
+        tiler(one, block, last, rows_first=rows_first)
         found.append(one)
     return found
 
@@ -296,3 +307,4 @@ _TILERS = {
     PAIR_CONVOLUTION: _tile_convolution,
     PAIR_PRODUCT: _tile_product,
 }
+_MATRIX_TILERS = {PAIR_CONVOLUTION: matrix_tiles.tile_convolution, PAIR_PRODUCT: matrix_tiles.tile_product}

@@ -4,8 +4,9 @@ CPUs that compute in bfloat16 add two products at a time to a float32 (``vdpbf16
 sum lie side by side, in 32 bits. TVM turns bfloat16 into float32 before it generates code; in these kernels a pair is
 a float32 whose bits are never used as such a number. Sums stay float32, and so does everything between the kernels.
 
-Which two terms form a pair makes no difference to a sum. The first half of a block is paired with the second half, so
-that vectors are read and written whole.
+Which two terms form a pair makes no difference to a sum. A row's first half is paired with its second half, and a block
+of channels with the next one, so that vectors are read and written whole and 16 pairs lie side by side, as matrix units
+read them. With an odd number of blocks, the halves of each block are paired.
 """
 
 from __future__ import annotations
@@ -58,11 +59,22 @@ def _high(x: Any) -> Any:
     return tirx.reinterpret("float32", tirx.reinterpret("uint32", x) & tirx.const(_HIGH, "uint32"))
 
 
-def paired_rows(rows: int, depth: int) -> Any:
-    """The kernel (``tirx.PrimFunc``) from (rows, depth) float32 to (rows, depth / 2) pairs."""
-    half = depth // 2
+def paired_rows(rows: int, depth: int, padded: int | None = None) -> Any:
+    """The kernel (``tirx.PrimFunc``) from (rows, depth) float32 to (padded, depth / 2) pairs.
+
+    Args:
+        rows: Rows of numbers.
+        depth: Numbers in a row.
+        padded: Rows of pairs; those beyond `rows` repeat the last one.
+    """
+    half, computed = depth // 2, padded or rows
     data = te.placeholder([extent(rows), extent(depth)], "float32", name="data")
-    pairs = te.compute([data.shape[0], extent(half)], lambda m, k: pair(data[m, k], data[m, k + half]), name=PAIRS)
+
+    def paired(m: Any, k: Any) -> Any:
+        row = m if computed == rows else tirx.min(m, rows - 1)
+        return pair(data[row, k], data[row, k + half])
+
+    pairs = te.compute([extent(computed), extent(half)], paired, name=PAIRS)
     return _scheduled(_function([data, pairs], _OPAQUE))
 
 
@@ -79,8 +91,18 @@ def paired_columns(depth: int, columns: int, lanes: int) -> Any:
     return _function([weights, pairs], _OPAQUE)
 
 
+def pair_extents(chunks: int, block: int) -> tuple[int, int]:
+    """How many blocks of pairs so many blocks of channels become, and the pairs in each.
+
+    Example:
+        >>> pair_extents(4, 16), pair_extents(3, 16)
+        ((2, 16), (3, 8))
+    """
+    return (chunks // 2, block) if chunks % 2 == 0 else (chunks, block // 2)
+
+
 def paired_image(shape: _Block, padding: _Block) -> Any:
-    """The kernel from an image (n, c, h, w, b) to pairs (n, c, h + zeros, w + zeros, b / 2).
+    """The kernel from an image (n, c, h, w, b) to pairs (n, c', h + zeros, w + zeros, b') of `pair_extents`.
 
     Args:
         shape: The five extents.
@@ -88,30 +110,35 @@ def paired_image(shape: _Block, padding: _Block) -> Any:
     """
     images, chunks, height, width, block = shape
     top, left, bottom, right = padding
-    half = block // 2
+    blocks, pairs_of_block = pair_extents(chunks, block)
     data = te.placeholder([extent(size) for size in shape], "float32", name="data")
 
     def padded(n: Any, c: Any, y: Any, x: Any, b: Any) -> Any:
         row, column = y - top, x - left
-        found = pair(data[n, c, row, column, b], data[n, c, row, column, b + half])
+        if blocks == chunks:
+            found = pair(data[n, c, row, column, b], data[n, c, row, column, b + pairs_of_block])
+        else:
+            found = pair(data[n, 2 * c, row, column, b], data[n, 2 * c + 1, row, column, b])
         inside = [row >= 0] * (top > 0) + [row < height] * (bottom > 0)
         inside += [column >= 0] * (left > 0) + [column < width] * (right > 0)
         return tirx.if_then_else(tirx.all(*inside), found, tirx.const(0.0, "float32")) if inside else found
 
-    out = [images, chunks, height + top + bottom, width + left + right, half]
+    out = [images, blocks, height + top + bottom, width + left + right, pairs_of_block]
     pairs = te.compute([extent(size) for size in out], padded, name=PAIRS)
     return _scheduled(_function([data, pairs], _OPAQUE))
 
 
 def paired_filters(shape: _Block) -> Any:
-    """The kernel from weights (o / l, i / b, h, w, b, l) to pairs (o / l, i / b, h, w, b / 2, l)."""
-    half = shape[4] // 2
+    """The kernel from weights (o / l, c, h, w, b, l) to pairs (o / l, c', h, w, b', l) of `pair_extents`."""
+    blocks, pairs_of_block = pair_extents(shape[1], shape[4])
     weights = te.placeholder([extent(size) for size in shape], "float32", name="weights")
 
     def packed(o: Any, i: Any, h: Any, w: Any, b: Any, lane: Any) -> Any:
-        return pair(weights[o, i, h, w, b, lane], weights[o, i, h, w, b + half, lane])
+        if blocks == shape[1]:
+            return pair(weights[o, i, h, w, b, lane], weights[o, i, h, w, b + pairs_of_block, lane])
+        return pair(weights[o, 2 * i, h, w, b, lane], weights[o, 2 * i + 1, h, w, b, lane])
 
-    out = [extent(size) for size in (*shape[:4], half, shape[5])]
+    out = [extent(size) for size in (shape[0], blocks, *shape[2:4], pairs_of_block, shape[5])]
     return _function([weights, te.compute(out, packed, name=PAIRS)], _OPAQUE)
 
 
@@ -119,8 +146,8 @@ def pair_convolution(image: _Block, filters: _Block, strides: _Block, dilation: 
     """The kernel of a convolution of pairs, in float32.
 
     Args:
-        image: Extents of the padded image's pairs, (n, i / b, h, w, b / 2).
-        filters: Extents of the weights' pairs, (o / l, i / b, kh, kw, b / 2, l).
+        image: Extents of the padded image's pairs, (n, blocks of pairs, h, w, pairs).
+        filters: Extents of the weights' pairs, (o / l, blocks of pairs, kh, kw, pairs, l).
         strides: Down and along.
         dilation: Down and along.
     """

@@ -18,6 +18,7 @@ from costhub.collector.workloads.attention_products import join_transposes
 from costhub.collector.workloads.bfloat16_pairs import (
     PAIR_CONVOLUTION,
     pair_convolution,
+    pair_extents,
     paired_columns,
     paired_filters,
     paired_image,
@@ -83,7 +84,7 @@ def padded_rows(rows: int) -> int:
 def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bool = False) -> Any:
     """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
 
-    Rows beyond the last repeat it, and are not written.
+    Rows beyond the last repeat it, and are not written. Pairs have such rows already, of which matrix units read tiles.
 
     Args:
         rows: Rows of the activations.
@@ -92,20 +93,21 @@ def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bo
         lanes: Columns stored side by side.
         pairs: Whether the arguments hold pairs of bfloat16 (`bfloat16_pairs`).
     """
-    shape = [extent(rows), extent(depth)]
+    computed = padded_rows(rows)
+    shape = [extent(computed if pairs else rows), extent(depth)]
     data = te.placeholder(shape, "float32", name="data")
     weights = te.placeholder([extent(columns // lanes), shape[1], extent(lanes)], "float32", name="weights")
-    k, computed = te.reduce_axis((0, shape[1]), name="k"), padded_rows(rows)
+    k = te.reduce_axis((0, shape[1]), name="k")
 
     def summed(m: Any, n: Any) -> Any:
-        row = m if computed == rows else tirx.min(m, rows - 1)
+        row = m if pairs or computed == rows else tirx.min(m, rows - 1)
         a, b = data[row, k], weights[n // lanes, k, n % lanes]
         return te.sum(product_of_pairs(a, b) if pairs else a * b, axis=k)
 
     name = PAIR_PRODUCT if pairs else PRODUCT
     product = te.compute((extent(computed), extent(columns)), summed, name=name, tag="matmul")
     if computed > rows:
-        product = te.compute((shape[0], extent(columns)), lambda m, n: product[m, n], name="rows")
+        product = te.compute((extent(rows), extent(columns)), lambda m, n: product[m, n], name="rows")
     function = te.create_prim_func([data, weights, product]).without_attr("global_symbol")
     return function.with_attrs({"op_pattern": FUSABLE, "tirx.noalias": True})
 
@@ -154,7 +156,8 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             depth //= 2
             shape = [wide // lanes, depth, lanes]
             packed = self._made(paired_columns(2 * depth, wide, lanes), "weight_pairs", weights, shape)
-            data = self._made(paired_rows(rows, 2 * depth), "row_pairs", data, [rows, depth])
+            computed = padded_rows(rows)
+            data = self._made(paired_rows(rows, 2 * depth, computed), "row_pairs", data, [computed, depth])
         else:
             packed = self.builder_.emit(relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes)))
         function = packed_product(rows, depth, wide, lanes, pairs=pairs)
@@ -169,9 +172,10 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         if not self.bf16 or len(image) != _BLOCKED or int(attrs.groups) != 1 or image[-1] % 2:
             return call
         top, left, bottom, right = (int(n) for n in attrs.padding)
-        pairs = [*image[:2], image[2] + top + bottom, image[3] + left + right, image[4] // 2]
+        blocks, side_by_side = pair_extents(image[1], image[4])
+        pairs = [image[0], blocks, image[2] + top + bottom, image[3] + left + right, side_by_side]
         data = self._made(paired_image(image, (top, left, bottom, right)), "image_pairs", call.args[0], pairs)
-        packed = [*filters[:4], filters[4] // 2, filters[5]]
+        packed = [filters[0], blocks, *filters[2:4], side_by_side, filters[5]]
         weights = self._made(paired_filters(filters), "filter_pairs", call.args[1], packed)
         strides, dilation = ([int(n) for n in given] for given in (attrs.strides, attrs.dilation))
         function = pair_convolution(pairs, packed, strides, dilation)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
+from costhub.dataset.tile_intrinsics import register_tiles
 from costhub.dataset.metaschedule.export_pool import record_texts, workload_line
 from costhub.dataset.metaschedule.import_pool import (
     LoadedWorkload,
@@ -95,6 +96,7 @@ def _examined_record(module_json: str, target: str, line: str) -> ExaminedTrace:
     check_decisions(instructions, decisions)
     if names_intrinsics(line):
         load_intrinsics(json.loads(target)["kind"])
+        register_tiles(line)
     if _tvm_loads(module_json, record):
         return ExaminedTrace("", False, None)
     parsed = parse_record(line.encode())

@@ -17,6 +17,7 @@ from costhub.collector.workloads.relax_import import fuse
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes
 from costhub.errors import NetworkError, WorkloadError, class_and_line
+from costhub.search.database import open_database
 from costhub.search.strategies.search_space import read_records
 
 MIN_ELEMENTS = 1 << 14
@@ -168,7 +169,7 @@ def _best_of(database: Path, target: Any) -> Any:
     from tvm.s_tir import meta_schedule as ms
 
     best: dict[Any, tuple[float, Any]] = {}
-    for known in read_records(ms.database.JSONDatabase(work_dir=os.fspath(database)), target, unmeasured=True):
+    for known in read_records(open_database(database), target, unmeasured=True):
         latency_s, workload = known.latency_s, known.record.workload
         if latency_s is not None and latency_s < best.get(workload, (math.inf, None))[0]:
             best[workload] = latency_s, known.record

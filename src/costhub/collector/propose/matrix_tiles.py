@@ -1,0 +1,179 @@
+"""Provides tiled_for_matrix_units: how convolutions and products of pairs of bfloat16 are tiled for matrix units.
+
+The shape is that of `register_tiles`: a tile of sums stays in registers while the loops over input channels and the
+filter run. Here the registers are those of Intel's AMX, and a step of the reduction is an instruction for 16 by 16
+sums (`costhub.dataset.tile_intrinsics`), so the sums get a buffer of their own, which stands for the registers.
+
+Which intrinsic fits depends on the tile, which the search changes. So blocks are only marked here, and a step after
+all decisions, `TensorizeTiles`, names the intrinsics.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from costhub.dataset.tile_intrinsics import (
+    ADD,
+    IMAGE,
+    LANES,
+    MOST_PAIRS,
+    REGISTERS_SCOPE,
+    ROWS,
+    STORE,
+    ZERO,
+    TileShape,
+    register_tile,
+)
+from costhub.errors import WorkloadError
+
+MARK = "costhub.tile"
+"""Annotation of a block that an intrinsic computes: a step and a form."""
+SHAPES = ((2, 32), (4, 16), (1, 48))
+"""Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
+_TILED = "meta_schedule.tiling_structure"
+_SPATIAL = 5
+
+
+def has_matrix_units(target: Any) -> bool:
+    """Whether a target (``tvm.target.Target``) multiplies tiles of bfloat16.
+
+    Example:
+        >>> import tvm
+        >>> has_matrix_units(tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver4"}))
+        False
+    """
+    import tvm
+
+    return target.kind.name == "llvm" and bool(tvm.target.codegen.target_has_features("amx-bf16", target))
+
+
+def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
+    """Tiles a convolution of pairs in a blocked layout.
+
+    Args:
+        schedule: A ``Schedule`` that records a trace.
+        block: The convolution.
+        last: The block that computes the output from its sums, or the convolution itself.
+        rows_first: Whether rows are outermost, rather than blocks of channels.
+        most: One of `SHAPES`.
+    """
+    from tvm.tirx import IterVar
+
+    reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)
+    pairs = int(schedule.get(block).reads[0].source.shape[-1])
+    stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
+    end = stored if _same(schedule, last, block) else last
+    image, chunk, row, place, lane = schedule.get_loops(end)[:_SPATIAL]
+    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
+    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most[1]))
+    outer = [image, row, chunks, places] if rows_first else [image, chunks, row, places]
+    schedule.reorder(*outer, few_chunks, few_places, lane)
+    if end is not stored:
+        schedule.compute_at(stored, places, preserve_unit_loops=True)
+        _, few_chunks, inner_row, few_places, inner_lane = schedule.get_loops(stored)[-_SPATIAL:]
+        schedule.reorder(inner_row, few_chunks, few_places, inner_lane)
+        schedule.vectorize(lane)
+    _mark(schedule, stored, few_chunks, STORE, IMAGE)
+    schedule.compute_at(block, places, preserve_unit_loops=True)
+    _, chunk, row, place, lane, channel, *filter_loops = schedule.get_loops(block)[-_SPATIAL - reduced :]
+    channels, own = schedule.split(channel, [None, pairs])
+    schedule.reorder(row, channels, *filter_loops, chunk, place, lane, own)
+    _mark(schedule, block, chunk, ADD, IMAGE)
+
+
+def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
+    """Tiles a packed product of pairs; for the arguments, see `tile_convolution`."""
+    depth = int(schedule.get(block).reads[1].source.shape[1])
+    pairs = max(size for size in range(1, MOST_PAIRS + 1) if depth % size == 0)
+    stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
+    end = stored if _same(schedule, last, block) else last
+    row, column = schedule.get_loops(end)[:2]
+    chunk, lane = schedule.split(column, [None, LANES])
+    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
+    places, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, most[1]))
+    outer = [places, chunks] if rows_first else [chunks, places]
+    schedule.reorder(*outer, few_rows, few_chunks, lane)
+    if end is stored:
+        schedule.fuse(few_chunks, lane)
+    else:
+        schedule.compute_at(stored, outer[-1], preserve_unit_loops=True)
+        few_rows, _ = schedule.get_loops(stored)[-2:]
+        schedule.vectorize(lane)
+    _mark(schedule, stored, few_rows, STORE, ROWS)
+    schedule.compute_at(block, outer[-1], preserve_unit_loops=True)
+    row, column, k = schedule.get_loops(block)[-3:]
+    some, own = schedule.split(k, [None, pairs])
+    schedule.reorder(some, row, column, own)
+    _mark(schedule, block, row, ADD, ROWS)
+
+
+def _same(schedule: Any, one: Any, other: Any) -> bool:
+    return bool(schedule.get(one).name_hint == schedule.get(other).name_hint)
+
+
+def _mark(schedule: Any, block: Any, loop: Any, step: str, form: str) -> None:
+    """Makes a block of a loop, and notes for `TensorizeTiles` what it does."""
+    schedule.annotate(block, _TILED, "SRS")
+    schedule.annotate(schedule.blockize(loop), MARK, f"{step} {form}")
+
+
+@cache
+def tensorize_tiles() -> Any:
+    """The class of the last step, created on first use, since this module is imported without TVM."""
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir.meta_schedule.postproc import PyPostproc
+
+    @derived_object
+    class TensorizeTiles(PyPostproc):  # type: ignore[misc]
+        """Gives each marked block the intrinsic of its sizes."""
+
+        def _initialize_with_tune_context(self, context: Any) -> None:
+            """Called by TVM; the step is the same for all targets."""
+
+        def clone(self) -> Any:
+            """Called by TVM for each thread; the step has no state."""
+            return tensorize_tiles()()
+
+        def apply(self, schedule: Any) -> bool:
+            """Whether all marked blocks have an intrinsic now."""
+            return tensorized(schedule)
+
+    return TensorizeTiles
+
+
+def tensorized(schedule: Any) -> bool:
+    """Replaces the marked blocks of a schedule by intrinsics; false if a tile does not fit the registers."""
+    import tvm
+    from tvm_ffi import structural_walk
+
+    marked: dict[str, str] = {}
+
+    def look(block: Any) -> None:
+        if MARK in block.annotations:
+            marked[block.name_hint] = str(block.annotations[MARK])
+
+    structural_walk(schedule.mod["main"].body, (tvm.s_tir.SBlock, look))
+    # TVM has taken the first values of the sums out of the reduction, as a block with the same mark.
+    steps = {name: ZERO if name.endswith("_init") else mark.split()[0] for name, mark in marked.items()}
+    added = next((name for name, step in steps.items() if step == ADD), None)
+    if added is None:
+        return not marked
+    try:
+        shape = _shape(schedule.get(schedule.get_sblock(added)), marked[added].split()[1])
+        for name, step in steps.items():
+            block = schedule.get_sblock(name)
+            schedule.unannotate(block, MARK)
+            schedule.tensorize(block, register_tile(step, shape))
+    except (WorkloadError, tvm.s_tir.ScheduleError):
+        return False
+    return True
+
+
+def _shape(block: Any, form: str) -> TileShape:
+    """The sizes of a block that adds products: from the regions that it reads and writes."""
+    (sums,) = ([int(r.extent) for r in region.region] for region in block.writes)
+    image, _ = (region for region in block.reads if region.source.scope() != REGISTERS_SCOPE)
+    *_, read, pairs = (int(r.extent) for r in image.region)
+    blocks, places = (sums[-4], sums[-2]) if form == IMAGE else (sums[-1] // LANES, sums[-2])
+    return TileShape(form, blocks, places, pairs, (read - 1) // (places - 1) if places > 1 else 1)
