@@ -22,8 +22,8 @@ from typing import Any
 
 from costhub.errors import WorkloadError
 
-IMAGE, ROWS = "image", "rows"
-"""Forms of sums: (blocks of channels, 1, places, 16) of an image in a blocked layout, (rows, columns) of a product."""
+IMAGE, LINE, ROWS = "image", "line", "rows"
+"""Forms: an image in a blocked layout, an image whose few channels are in one row with its places, a product's rows."""
 ZERO, ADD, STORE = "zero", "add", "store"
 STEPS = (ZERO, ADD, STORE)
 
@@ -34,7 +34,7 @@ LANES = 16
 MOST_PAIRS = 16
 REGISTERS = 8
 _MOST_ROWS = 16
-_NAME = re.compile(r"amx_bf16_(zero|add|store)_(image|rows)_(\d{1,2})x(\d{1,3})x(\d{1,2})_by(\d{1,2})")
+_NAME = re.compile(r"amx_bf16_(zero|add|store)_(image|line|rows)_(\d{1,2})x(\d{1,3})x(\d{1,2})_by(\d{1,2})")
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux, arch/x86/include/uapi/asm/prctl.h and Documentation/arch/x86/xstate.rst."""
 
@@ -60,7 +60,7 @@ class TileShape:
     pairs: int
     """Pairs of bfloat16 that are added to each sum at a time, 1 to 16."""
     stride: int
-    """Rows of the image from one place to the next."""
+    """Places of the image from one sum to the next; numbers of a line."""
 
     def __post_init__(self) -> None:
         tiles = len(self.rows)
@@ -118,7 +118,7 @@ def _described(shape: TileShape, step: str) -> Any:
     from tvm.script.ir_builder import IRBuilder
     from tvm.tirx.script.builder import ir as T
 
-    extents = [shape.blocks, shape.places, LANES] if shape.form == IMAGE else [shape.places, shape.columns]
+    extents = [shape.places, shape.columns] if shape.form == ROWS else [shape.blocks, shape.places, LANES]
     axes = [T.axis.spatial] * len(extents)
     if step == ADD:
         extents, axes = [*extents, shape.pairs], [*axes, T.axis.reduce]
@@ -142,7 +142,7 @@ def _statement(shape: TileShape, step: str, buffers: list[Any], at: list[Any]) -
     from tvm.tirx.script.builder import ir as T
 
     place, pair = at[: len(at) - (step == ADD)], at[-1]
-    index = [place[0], 0, *place[1:]] if shape.form == IMAGE else place
+    index = place if shape.form == ROWS else [place[0], 0, *place[1:]]
     if step == ZERO:
         T.buffer_store(buffers[0], T.float32(0), index)
     elif step == STORE:
@@ -152,6 +152,8 @@ def _statement(shape: TileShape, step: str, buffers: list[Any], at: list[Any]) -
         row, lane = place[-2:]
         if shape.form == IMAGE:
             factors = image[row * shape.stride, pair], weights[place[0], 0, 0, 0, pair, lane]
+        elif shape.form == LINE:
+            factors = image[row * shape.stride + pair], weights[place[0], 0, pair, lane]
         else:
             block, lane = (lane // LANES, lane % LANES) if shape.blocks > 1 else (0, lane)
             factors = image[row, pair], weights[block, pair, lane]
@@ -188,14 +190,17 @@ def _arguments(shape: TileShape, step: str) -> tuple[list[Any], list[Any]]:
     def given(name: str, extents: list[int], strides: list[Any] | None = None, scope: str = "global") -> Any:
         return T.arg(name, T.buffer(extents, "float32", strides=strides, scope=scope, offset_factor=1))
 
-    in_image = shape.form == IMAGE
+    in_image, last = shape.form != ROWS, (shape.places - 1) * shape.stride
     extents = [shape.blocks, 1, shape.places, LANES] if in_image else [shape.places, shape.columns]
     if step == ADD:
-        image = given("image", [(shape.places - 1) * shape.stride + 1, shape.pairs], [row, 1])
-        ones = [1] * 3 if in_image else []
+        if shape.form == LINE:
+            image, distance = given("image", [last + shape.pairs], [1]), shape.stride
+        else:
+            image, distance = given("image", [last + 1, shape.pairs], [row, 1]), row * shape.stride
+        ones = [1] * {IMAGE: 3, LINE: 1, ROWS: 0}[shape.form]
         strides = [block, *others[: len(ones)], LANES, 1]
         weights = given("weights", [shape.blocks, *ones, shape.pairs, LANES], strides)
-        return [image, weights, given("sums", extents, scope=REGISTERS_SCOPE)], [row * shape.stride, block]
+        return [image, weights, given("sums", extents, scope=REGISTERS_SCOPE)], [distance, block]
     sums = given("sums", extents, scope=REGISTERS_SCOPE)
     if step == ZERO:
         return [sums], []

@@ -17,6 +17,7 @@ from costhub.dataset.tile_intrinsics import (
     ADD,
     IMAGE,
     LANES,
+    LINE,
     MOST_PAIRS,
     REGISTERS_SCOPE,
     ROWS,
@@ -33,6 +34,8 @@ SHAPES = ((2, 32), (4, 16), (1, 48))
 """Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
 _TILED = "meta_schedule.tiling_structure"
 _SPATIAL = 5
+_LINE_AXES = 4
+"""Axes of the weights of an image with few channels (`costhub.collector.workloads.bfloat16_pairs.line_convolution`)."""
 
 
 def has_matrix_units(target: Any) -> bool:
@@ -61,7 +64,8 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
     from tvm.tirx import IterVar
 
     reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)
-    pairs = int(schedule.get(block).reads[0].source.shape[-1])
+    weights = schedule.get(block).reads[1].source.shape
+    form, pairs = LINE if len(weights) == _LINE_AXES else IMAGE, _most_pairs(int(weights[-2]))
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
     image, chunk, row, place, lane = schedule.get_loops(end)[:_SPATIAL]
@@ -74,18 +78,17 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
         _, few_chunks, inner_row, few_places, inner_lane = schedule.get_loops(stored)[-_SPATIAL:]
         schedule.reorder(inner_row, few_chunks, few_places, inner_lane)
         schedule.vectorize(lane)
-    _mark(schedule, stored, few_chunks, STORE, IMAGE)
+    _mark(schedule, stored, few_chunks, STORE, form)
     schedule.compute_at(block, places, preserve_unit_loops=True)
     _, chunk, row, place, lane, channel, *filter_loops = schedule.get_loops(block)[-_SPATIAL - reduced :]
     channels, own = schedule.split(channel, [None, pairs])
     schedule.reorder(row, channels, *filter_loops, chunk, place, lane, own)
-    _mark(schedule, block, chunk, ADD, IMAGE)
+    _mark(schedule, block, chunk, ADD, form)
 
 
 def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
     """Tiles a packed product of pairs; for the arguments, see `tile_convolution`."""
-    depth = int(schedule.get(block).reads[1].source.shape[1])
-    pairs = max(size for size in range(1, MOST_PAIRS + 1) if depth % size == 0)
+    pairs = _most_pairs(int(schedule.get(block).reads[1].source.shape[1]))
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
     row, column = schedule.get_loops(end)[:2]
@@ -106,6 +109,11 @@ def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most
     some, own = schedule.split(k, [None, pairs])
     schedule.reorder(some, row, column, own)
     _mark(schedule, block, row, ADD, ROWS)
+
+
+def _most_pairs(depth: int) -> int:
+    """The most pairs that an instruction adds at a time."""
+    return max(size for size in range(1, MOST_PAIRS + 1) if depth % size == 0)
 
 
 def _same(schedule: Any, one: Any, other: Any) -> bool:
@@ -173,7 +181,8 @@ def tensorized(schedule: Any) -> bool:
 def _shape(block: Any, form: str) -> TileShape:
     """The sizes of a block that adds products: from the regions that it reads and writes."""
     (sums,) = ([int(r.extent) for r in region.region] for region in block.writes)
-    image, _ = (region for region in block.reads if region.source.scope() != REGISTERS_SCOPE)
-    *_, read, pairs = (int(r.extent) for r in image.region)
-    blocks, places = (sums[-4], sums[-2]) if form == IMAGE else (sums[-1] // LANES, sums[-2])
-    return TileShape(form, blocks, places, pairs, (read - 1) // (places - 1) if places > 1 else 1)
+    image, weights = (region for region in block.reads if region.source.scope() != REGISTERS_SCOPE)
+    pairs = int(weights.region[-2].extent)
+    last = int(image.region[-1].extent) - pairs if form == LINE else int(image.region[-2].extent) - 1
+    blocks, places = (sums[-1] // LANES, sums[-2]) if form == ROWS else (sums[-4], sums[-2])
+    return TileShape(form, blocks, places, pairs, last // (places - 1) if places > 1 else 1)

@@ -203,7 +203,9 @@ def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
 
 
 def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
-    lanes = int(schedule.get(block).reads[0].source.shape[-1])
+    # As many channels as lie side by side; of pairs, the weights' last axis but one has as many.
+    place = (1, -2) if schedule.get(block).name_hint == PAIR_CONVOLUTION else (0, -1)
+    lanes = int(schedule.get(block).reads[place[0]].source.shape[place[1]])
     from tvm.tirx import IterVar
 
     reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import IRModule, te, tirx
@@ -28,6 +29,8 @@ _OPAQUE = 8
 """TVM's ``kOpaque``: such a kernel is never fused. Inside a product, rounding would be done again for every sum."""
 _HIGH = 0xFFFF0000
 _MOST_LANES = 16
+_LARGE = 1 << 17
+"""Pairs that are rounded on all cores."""
 _Block = Sequence[int]
 
 
@@ -179,11 +182,129 @@ def pair_convolution(image: _Block, filters: _Block, strides: _Block, dilation: 
     return _function([data, weights, out], FUSABLE)
 
 
+@dataclass(frozen=True)
+class LineShape:
+    """A convolution of an image with few channels in one block, whose places and channels form one row of numbers.
+
+    Two rows of the image are paired. A row of the filter and the next one then multiply a stretch of adjacent pairs.
+    With zeros at its end, the stretch is a multiple of at most 16 pairs, as many as matrix units add at a time.
+
+    Example:
+        >>> shape = LineShape((1, 1, 224, 224, 3), (4, 1, 7, 7, 3, 16), (2, 2), (3, 3, 3, 3))
+        >>> shape.pairs, shape.filters, shape.out
+        ((1, 115, 691), (4, 4, 22, 16), (1, 4, 112, 112, 16))
+    """
+
+    image: tuple[int, ...]
+    """Extents (n, 1, h, w, c)."""
+    weights: tuple[int, ...]
+    """Extents (o / l, 1, kh, kw, c, l)."""
+    strides: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    """Zeros above, to the left, below and to the right."""
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """Height and width with zeros."""
+        top, left, bottom, right = self.padding
+        return self.image[2] + top + bottom, self.image[3] + left + right
+
+    @property
+    def row_step(self) -> int:
+        """Rows of the image from one row of pairs to the next: 1 if an odd stride needs every row first in a pair."""
+        return 1 if self.strides[0] % 2 else 2
+
+    @property
+    def stretch(self) -> int:
+        """Pairs that a filter multiplies at a time."""
+        numbers = self.weights[3] * self.image[4]
+        parts = -(-numbers // _MOST_LANES)
+        return parts * -(-numbers // parts)
+
+    @property
+    def pairs(self) -> tuple[int, int, int]:
+        """Extents of the image's pairs."""
+        rows = -(-self.weights[2] // 2) + (self.out[2] - 1) * self.strides[0] // self.row_step
+        rows = rows if self.row_step != 1 else 2 * -(-self.weights[2] // 2) - 1 + (self.out[2] - 1) * self.strides[0]
+        added = self.stretch - self.weights[3] * self.image[4]
+        return self.image[0], rows, self.padded[1] * self.image[4] + added
+
+    @property
+    def filters(self) -> tuple[int, int, int, int]:
+        """Extents of the weights' pairs."""
+        return self.weights[0], -(-self.weights[2] // 2), self.stretch, self.weights[5]
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        """Extents of the outputs, (n, o / l, h, w, l)."""
+        sizes = zip(self.padded, self.weights[2:4], self.strides, strict=True)
+        height, width = ((size - window) // step + 1 for size, window, step in sizes)
+        return self.image[0], self.weights[0], height, width, self.weights[5]
+
+
+def paired_lines(shape: LineShape) -> Any:
+    """The kernel from an image to pairs: each of a number, and the one below it."""
+    (_, _, height, width, channels), (top, left, _, _) = shape.image, shape.padding
+    data = te.placeholder([extent(size) for size in shape.image], "float32", name="data")
+
+    def number(n: Any, row: Any, place: Any) -> Any:
+        x, channel = place // channels, place % channels
+        inside = tirx.all(row >= top, row < top + height, x >= left, x < left + width)
+        return tirx.if_then_else(inside, data[n, 0, row - top, x - left, channel], tirx.const(0.0, "float32"))
+
+    def paired(n: Any, row: Any, place: Any) -> Any:
+        first = row * shape.row_step
+        return pair(number(n, first, place), number(n, first + 1, place))
+
+    pairs = te.compute([extent(size) for size in shape.pairs], paired, name=PAIRS)
+    return _function([data, pairs], _OPAQUE).with_attr("tirx.is_scheduled", True)  # LLVM makes vectors of it
+
+
+def paired_line_filters(shape: LineShape) -> Any:
+    """The kernel from weights to pairs (o / l, pairs of rows, stretch, l), of each number and the one below it."""
+    channels, (_, _, rows, columns, _, _) = shape.image[4], shape.weights
+    weights = te.placeholder([extent(size) for size in shape.weights], "float32", name="weights")
+
+    def number(o: Any, row: Any, place: Any, lane: Any) -> Any:
+        found = weights[o, 0, row, place // channels, place % channels, lane]
+        inside = tirx.all(row < rows, place < columns * channels)
+        return tirx.if_then_else(inside, found, tirx.const(0.0, "float32"))
+
+    def paired(o: Any, row: Any, place: Any, lane: Any) -> Any:
+        return pair(number(o, 2 * row, place, lane), number(o, 2 * row + 1, place, lane))
+
+    out = [extent(size) for size in shape.filters]
+    return _function([weights, te.compute(out, paired, name=PAIRS)], _OPAQUE)
+
+
+def line_convolution(shape: LineShape) -> Any:
+    """The kernel of a convolution of such pairs, in float32."""
+    data = te.placeholder([extent(size) for size in shape.pairs], "float32", name="data")
+    weights = te.placeholder([extent(size) for size in shape.filters], "float32", name="weights")
+    place, step = te.reduce_axis((0, extent(shape.stretch)), name="ic"), 2 // shape.row_step
+    rows = shape.filters[1]
+    down = te.reduce_axis((0, extent(rows)), name="kh") if rows > 1 else extent(0)
+    across = shape.strides[1] * shape.image[4]
+
+    def summed(n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
+        row = y * (shape.strides[0] // shape.row_step) + down * step
+        return te.sum(
+            product_of_pairs(data[n, row, x * across + place], weights[o, down, place, lane]),
+            axis=[place, down] if rows > 1 else [place],
+        )
+
+    out = te.compute([extent(size) for size in shape.out], summed, name=PAIR_CONVOLUTION, tag="conv2d_NCHWc")
+    return _function([data, weights, out], FUSABLE)
+
+
 def _scheduled(function: Any) -> Any:
-    """The kernel in vectors, on one core: it takes no longer than waking a second one, and needs no search."""
+    """The kernel in vectors. On one core, unless it is large: it takes no longer than waking a second one."""
     schedule = Schedule(IRModule({"main": function}))
-    *_, last = schedule.get_loops(schedule.get_sblock(PAIRS))
-    lanes = math.gcd(int(schedule.get(last).extent), _MOST_LANES)
+    *outer, last = schedule.get_loops(schedule.get_sblock(PAIRS))
+    extents = [int(schedule.get(loop).extent) for loop in (*outer, last)]
+    if math.prod(extents) >= _LARGE:
+        schedule.parallel(schedule.fuse(*outer))
+    lanes = math.gcd(extents[-1], _MOST_LANES)
     if lanes > 1:
         schedule.vectorize(schedule.split(last, [None, lanes])[1])
     return schedule.mod["main"].with_attr("tirx.is_scheduled", True)

@@ -17,11 +17,15 @@ from tvm_ffi import structural_equal
 from costhub.collector.workloads.attention_products import join_transposes
 from costhub.collector.workloads.bfloat16_pairs import (
     PAIR_CONVOLUTION,
+    LineShape,
+    line_convolution,
     pair_convolution,
     pair_extents,
     paired_columns,
     paired_filters,
     paired_image,
+    paired_line_filters,
+    paired_lines,
     paired_rows,
     product_of_pairs,
 )
@@ -39,6 +43,7 @@ from costhub.collector.workloads.row_norms import extent, row_norm
 PRODUCT, PAIR_PRODUCT = "matmul_packed", "matmul_pairs"
 """Names of the block of such a product: of float32, and of pairs of bfloat16."""
 _DIMENSIONS = 2
+_FEW_CHANNELS = 4
 _MOST_ADDED = 0.1
 """Columns of zeros, as a share of the weights, that may be added so that the vector length divides them."""
 _FEW, _MOST = 6, 14
@@ -169,7 +174,11 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         """A convolution of pairs, of one in a blocked layout with an even number of channels in a block."""
         image, filters = ([int(n) for n in argument.ty.shape] for argument in call.args)
         attrs = call.attrs
-        if not self.bf16 or len(image) != _BLOCKED or int(attrs.groups) != 1 or image[-1] % 2:
+        if not self.bf16 or len(image) != _BLOCKED or int(attrs.groups) != 1:
+            return call
+        if image[1] == 1 and image[-1] < _FEW_CHANNELS and [int(n) for n in attrs.dilation] == [1, 1]:
+            return self._first_convolution(call, image, filters)
+        if image[-1] % 2:
             return call
         top, left, bottom, right = (int(n) for n in attrs.padding)
         blocks, side_by_side = pair_extents(image[1], image[4])
@@ -180,6 +189,17 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         strides, dilation = ([int(n) for n in given] for given in (attrs.strides, attrs.dilation))
         function = pair_convolution(pairs, packed, strides, dilation)
         kernel = self.builder_.add_func(function, PAIR_CONVOLUTION)
+        return relax.op.call_tir(kernel, [data, weights], call.ty)
+
+    def _first_convolution(self, call: Any, image: list[int], filters: list[int]) -> Any:
+        """A convolution of pairs, of an image with few channels."""
+        (down, along), (top, left, bottom, right) = (
+            [int(n) for n in given] for given in (call.attrs.strides, call.attrs.padding)
+        )
+        shape = LineShape(tuple(image), tuple(filters), (down, along), (top, left, bottom, right))
+        data = self._made(paired_lines(shape), "image_pairs", call.args[0], list(shape.pairs))
+        weights = self._made(paired_line_filters(shape), "filter_pairs", call.args[1], list(shape.filters))
+        kernel = self.builder_.add_func(line_convolution(shape), PAIR_CONVOLUTION)
         return relax.op.call_tir(kernel, [data, weights], call.ty)
 
     def _made(self, function: Any, name: str, data: Any, shape: list[int]) -> Any:
