@@ -21,14 +21,14 @@ def two_layers(outputs: int) -> Any:
     return builder.get()
 
 
-def compiled(network: Any, example: Any, lanes: int = 16, *, bf16: bool = False) -> tuple[Any, Counter[str]]:
+def compiled(network: Any, example: Any, lanes: int = 16, *, bf16_unit: str = "") -> tuple[Any, Counter[str]]:
     """What a network computes, and how often it calls each kernel, without TVM's numbers."""
     import tvm
 
     from costhub.collector.workloads.relax_import import TRANSFORM_PARAMS, fuse, import_network
 
     target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
-    mod, tensors = import_network(network.eval(), (example,), lanes=lanes, bf16=bf16)
+    mod, tensors = import_network(network.eval(), (example,), lanes=lanes, bf16_unit=bf16_unit)
     fused = fuse(mod, target)
     built = tvm.compile(fused, target=target)
     machine = tvm.relax.VirtualMachine(built, tvm.cpu())

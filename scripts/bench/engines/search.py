@@ -168,8 +168,8 @@ def compile_here(program: Path, database: Path, library: Path, *, threads: int, 
     try:
         target = tvm.target.Target(local_target(threads=threads))
         load_intrinsics(str(target.kind.name))
-        lanes = lowering.lanes(json.dumps(local_target(threads=threads)))
-        source = read_network(str(program), lanes=lanes, bf16=lowering.is_bf16)
+        text = json.dumps(local_target(threads=threads))
+        source = read_network(str(program), lanes=lowering.lanes(text), bf16_unit=lowering.bf16_unit(text))
         return compile_network(source, target, database, library, fast_math=lowering.fast_math)
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error

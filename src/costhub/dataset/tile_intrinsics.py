@@ -22,8 +22,13 @@ from typing import Any
 
 from costhub.errors import WorkloadError
 
-IMAGE, LINE, ROWS = "image", "line", "rows"
-"""Forms: an image in a blocked layout, an image whose few channels are in one row with its places, a product's rows."""
+VECTORS, MATRICES = "vectors", "matrices"
+"""What multiplies pairs of bfloat16."""
+IMAGE, FLAT, LINE, ROWS = "image", "flat", "line", "rows"
+"""Forms: one row of an image in a blocked layout, all its rows in one, an image whose few channels are in one row with
+its places, and a product's rows."""
+_UNIT_AXES = {IMAGE: (1, 3), FLAT: (0, 3), LINE: (1, 1), ROWS: (0, 0)}
+"""Axes of one step behind the blocks of sums, and of weights."""
 ZERO, ADD, STORE = "zero", "add", "store"
 STEPS = (ZERO, ADD, STORE)
 
@@ -34,9 +39,22 @@ LANES = 16
 MOST_PAIRS = 16
 REGISTERS = 8
 _MOST_ROWS = 16
-_NAME = re.compile(r"amx_bf16_(zero|add|store)_(image|line|rows)_(\d{1,2})x(\d{1,3})x(\d{1,2})_by(\d{1,2})")
+_NAME = re.compile(r"amx_bf16_(zero|add|store)_(image|flat|line|rows)_(\d{1,2})x(\d{1,3})x(\d{1,2})_by(\d{1,2})")
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux, arch/x86/include/uapi/asm/prctl.h and Documentation/arch/x86/xstate.rst."""
+
+
+def has_matrix_units(target: Any) -> bool:
+    """Whether a target (``tvm.target.Target``) multiplies tiles of bfloat16.
+
+    Example:
+        >>> import tvm
+        >>> has_matrix_units(tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver4"}))
+        False
+    """
+    import tvm
+
+    return target.kind.name == "llvm" and bool(tvm.target.codegen.target_has_features("amx-bf16", target))
 
 
 @dataclass(frozen=True)
@@ -45,8 +63,8 @@ class TileShape:
 
     Example:
         >>> shape = TileShape("image", blocks=2, places=28, pairs=16, stride=1)
-        >>> shape.rows, shape.name("add")
-        ((14, 14), 'amx_bf16_add_image_2x28x16_by1')
+        >>> shape.rows, shape.starts, shape.name("add")
+        (14, (0, 14), 'amx_bf16_add_image_2x28x16_by1')
 
     Raises:
         WorkloadError: There are not enough registers.
@@ -63,16 +81,31 @@ class TileShape:
     """Places of the image from one sum to the next; numbers of a line."""
 
     def __post_init__(self) -> None:
-        tiles = len(self.rows)
         fits = min(self.blocks, self.places, self.pairs, self.stride) >= 1 and self.pairs <= MOST_PAIRS
-        if not fits or tiles * self.blocks + tiles + 1 > REGISTERS:
+        # With one block, each tile of the image is used once, and two registers serve all of them.
+        kept = self.tiles if self.blocks > 1 else min(self.tiles, 2)
+        if not fits or self.sums + kept + 1 > REGISTERS:
             raise WorkloadError(f"Tiles of {self.places} rows and {self.blocks} x 16 columns exceed eight registers.")
 
     @property
-    def rows(self) -> tuple[int, ...]:
-        """The rows of each tile, as equal as possible."""
-        tiles = -(-self.places // _MOST_ROWS)
-        return tuple(self.places // tiles + (i < self.places % tiles) for i in range(tiles))
+    def tiles(self) -> int:
+        """Tiles of a block."""
+        return -(-self.places // _MOST_ROWS)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile."""
+        return -(-self.places // self.tiles)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first place of each tile; tiles overlap if they do not divide the places."""
+        return tuple(i * (self.places - self.rows) // max(1, self.tiles - 1) for i in range(self.tiles))
+
+    @property
+    def sums(self) -> int:
+        """Registers of sums."""
+        return self.tiles * self.blocks
 
     @property
     def columns(self) -> int:
@@ -142,7 +175,7 @@ def _statement(shape: TileShape, step: str, buffers: list[Any], at: list[Any]) -
     from tvm.tirx.script.builder import ir as T
 
     place, pair = at[: len(at) - (step == ADD)], at[-1]
-    index = place if shape.form == ROWS else [place[0], 0, *place[1:]]
+    index = [place[0], *[0] * _UNIT_AXES[shape.form][0], *place[1:]]
     if step == ZERO:
         T.buffer_store(buffers[0], T.float32(0), index)
     elif step == STORE:
@@ -150,7 +183,7 @@ def _statement(shape: TileShape, step: str, buffers: list[Any], at: list[Any]) -
     else:
         image, weights, sums = buffers
         row, lane = place[-2:]
-        if shape.form == IMAGE:
+        if shape.form in (IMAGE, FLAT):
             factors = image[row * shape.stride, pair], weights[place[0], 0, 0, 0, pair, lane]
         elif shape.form == LINE:
             factors = image[row * shape.stride + pair], weights[place[0], 0, pair, lane]
@@ -190,22 +223,24 @@ def _arguments(shape: TileShape, step: str) -> tuple[list[Any], list[Any]]:
     def given(name: str, extents: list[int], strides: list[Any] | None = None, scope: str = "global") -> Any:
         return T.arg(name, T.buffer(extents, "float32", strides=strides, scope=scope, offset_factor=1))
 
-    in_image, last = shape.form != ROWS, (shape.places - 1) * shape.stride
-    extents = [shape.blocks, 1, shape.places, LANES] if in_image else [shape.places, shape.columns]
+    last, (of_sums, of_weights) = (shape.places - 1) * shape.stride, _UNIT_AXES[shape.form]
+    extents = [shape.blocks, *[1] * of_sums, shape.places, LANES]
+    if shape.form == ROWS:
+        extents = [shape.places, shape.columns]
     if step == ADD:
         if shape.form == LINE:
             image, distance = given("image", [last + shape.pairs], [1]), shape.stride
         else:
             image, distance = given("image", [last + 1, shape.pairs], [row, 1]), row * shape.stride
-        ones = [1] * {IMAGE: 3, LINE: 1, ROWS: 0}[shape.form]
-        strides = [block, *others[: len(ones)], LANES, 1]
-        weights = given("weights", [shape.blocks, *ones, shape.pairs, LANES], strides)
+        strides = [block, *others[:of_weights], LANES, 1]
+        weights = given("weights", [shape.blocks, *[1] * of_weights, shape.pairs, LANES], strides)
         return [image, weights, given("sums", extents, scope=REGISTERS_SCOPE)], [distance, block]
     sums = given("sums", extents, scope=REGISTERS_SCOPE)
     if step == ZERO:
         return [sums], []
-    out = given("out", extents, [block, others[0], LANES, 1] if in_image else [row, 1])
-    return [sums, out], [LANES, block] if in_image else [row, LANES]
+    if shape.form == ROWS:
+        return [sums, given("out", extents, [row, 1])], [row, LANES]
+    return [sums, given("out", extents, [block, *others[:of_sums], LANES, 1])], [LANES, block]
 
 
 def _regions(buffers: list[Any], step: str) -> None:
@@ -237,9 +272,9 @@ def _zero_ir(shape: TileShape) -> str:
     It configures the registers unless they are configured like that already: that takes as long as 20 products, and
     another library may have configured them differently between two kernels. It asks for permission once.
     """
-    name, sums = f"costhub_{shape.name(ZERO)}", len(shape.rows) * shape.blocks
+    name = f"costhub_{shape.name(ZERO)}"
     text = "".join(f"\\{byte:02X}" for byte in _configuration(shape))
-    cleared = "\n  ".join(f"call void @llvm.x86.tilezero(i8 {register})" for register in range(sums))
+    cleared = "\n  ".join(f"call void @llvm.x86.tilezero(i8 {register})" for register in range(shape.sums))
     return f"""
 @{name}_configuration = internal constant [64 x i8] c"{text}", align 64
 @{name}_permitted = internal global i8 0
@@ -277,16 +312,21 @@ clear:
 
 def _configuration(shape: TileShape) -> bytes:
     """What ``ldtilecfg`` reads: bytes of a row and rows of each register."""
-    tiles, sums = len(shape.rows), len(shape.rows) * shape.blocks
-    row_bytes, rows = [4 * LANES] * 16, [shape.pairs] * 16
-    for register in range(16):
-        if register < sums + tiles:
-            rows[register] = shape.rows[register % tiles]
-        if sums <= register < sums + tiles:
-            row_bytes[register] = 4 * shape.pairs
-        if register >= REGISTERS:
-            row_bytes[register] = rows[register] = 0
-    return bytes([1, *[0] * 15]) + b"".join(n.to_bytes(2, "little") for n in row_bytes) + bytes(rows)
+    row_bytes, rows = [4 * LANES] * REGISTERS, [shape.pairs] * REGISTERS
+    for register in range(_first_of_weights(shape)):
+        rows[register] = shape.rows
+    for register in range(shape.sums, _first_of_weights(shape)):
+        row_bytes[register] = 4 * shape.pairs
+    unused = 16 - REGISTERS
+    widths = b"".join(n.to_bytes(2, "little") for n in [*row_bytes, *[0] * unused])
+    return bytes([1, *[0] * 15]) + widths + bytes([*rows, *[0] * unused])
+
+
+def _first_of_weights(shape: TileShape) -> int:
+    """The first register of weights; before it are those of sums, then those of the image."""
+    if shape.blocks > 1:
+        return shape.sums + shape.tiles
+    return min(shape.sums + shape.tiles, REGISTERS - 1)
 
 
 def _add_ir(shape: TileShape) -> str:
@@ -294,21 +334,18 @@ def _add_ir(shape: TileShape) -> str:
 
     Its arguments: the image's first number and the distance of its rows, the same of the weights' blocks, in numbers.
     """
-    tiles, sums = len(shape.rows), len(shape.rows) * shape.blocks
     lines = ["%bytes = shl i64 %by, 2"]
-    first = 0
-    for tile, rows in enumerate(shape.rows):
-        lines += [f"%r{tile} = mul i64 %bytes, {first}", f"%a{tile} = getelementptr i8, ptr %a, i64 %r{tile}"]
-        lines.append(f"call void @llvm.x86.tileloadd64(i8 {sums + tile}, ptr %a{tile}, i64 %bytes)")
-        first += rows
+    of_image = _first_of_weights(shape) - shape.sums
     for block in range(shape.blocks):
-        register = sums + tiles + block % (REGISTERS - sums - tiles)
+        weights = shape.sums + of_image + block % (REGISTERS - shape.sums - of_image)
         lines += [f"%s{block} = mul i64 %step, {block}", f"%b{block} = getelementptr float, ptr %b, i64 %s{block}"]
-        lines.append(f"call void @llvm.x86.tileloadd64(i8 {register}, ptr %b{block}, i64 {4 * LANES})")
-        lines += [
-            f"call void @llvm.x86.tdpbf16ps(i8 {block * tiles + tile}, i8 {sums + tile}, i8 {register})"
-            for tile in range(tiles)
-        ]
+        lines.append(f"call void @llvm.x86.tileloadd64(i8 {weights}, ptr %b{block}, i64 {4 * LANES})")
+        for tile, start in enumerate(shape.starts):
+            image = shape.sums + tile % of_image
+            if block == 0:
+                lines += [f"%r{tile} = mul i64 %bytes, {start}", f"%a{tile} = getelementptr i8, ptr %a, i64 %r{tile}"]
+                lines.append(f"call void @llvm.x86.tileloadd64(i8 {image}, ptr %a{tile}, i64 %bytes)")
+            lines.append(f"call void @llvm.x86.tdpbf16ps(i8 {block * shape.tiles + tile}, i8 {image}, i8 {weights})")
     body = "\n  ".join(lines)
     return f"""
 declare void @llvm.x86.tileloadd64(i8, ptr, i64)
@@ -322,17 +359,14 @@ define internal i32 @costhub_{shape.name(ADD)}(ptr %a, i64 %by, ptr %b, i64 %ste
 
 def _store_ir(shape: TileShape) -> str:
     """LLVM IR that stores the sums, given the first one and the distances of rows and blocks, in numbers."""
-    tiles = len(shape.rows)
     lines = ["%bytes = shl i64 %by, 2"]
     for block in range(shape.blocks):
         lines += [f"%s{block} = mul i64 %step, {block}", f"%o{block} = getelementptr float, ptr %out, i64 %s{block}"]
-        first = 0
-        for tile, rows in enumerate(shape.rows):
-            place, register = f"{block}_{tile}", block * tiles + tile
-            lines += [f"%r{place} = mul i64 %bytes, {first}"]
+        for tile, start in enumerate(shape.starts):
+            place, register = f"{block}_{tile}", block * shape.tiles + tile
+            lines += [f"%r{place} = mul i64 %bytes, {start}"]
             lines += [f"%p{place} = getelementptr i8, ptr %o{block}, i64 %r{place}"]
             lines.append(f"call void @llvm.x86.tilestored64(i8 {register}, ptr %p{place}, i64 %bytes)")
-            first += rows
     body = "\n  ".join(lines)
     return f"""
 declare void @llvm.x86.tilestored64(i8, ptr, i64)

@@ -57,10 +57,10 @@ class Layer(nn.Module):
         return follow[self.then]()
 
 
-def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES, *, bf16: bool = False) -> Any:
+def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES, *, bf16_unit: str = "") -> Any:
     """The kernel of a layer: the one that does most."""
     target = tvm.target.Target(json.loads(TARGET))
-    mod, _ = import_network(layer.eval(), (example,), lanes=lanes, bf16=bf16)
+    mod, _ = import_network(layer.eval(), (example,), lanes=lanes, bf16_unit=bf16_unit)
     found = [
         f for g, f in fuse(mod, target).functions.items() if any(n in g.name_hint for n in ("conv2d", "matmul", "norm"))
     ]
@@ -198,12 +198,12 @@ def test_stock_tvm_replays_the_trace() -> None:
 
 WITH_BF16 = '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}'
 PAIRS = {
-    "3x3, relu": lambda: kernel(Layer(nn.Conv2d(16, 32, 3), "relu"), torch.rand(1, 16, 10, 14), 16, bf16=True),
-    "3x3": lambda: kernel(Layer(nn.Conv2d(16, 32, 3, 2, 1)), torch.rand(1, 16, 10, 14), 16, bf16=True),
-    "1x1, 8 lanes": lambda: kernel(Layer(nn.Conv2d(16, 24, 1), "silu"), torch.rand(1, 16, 10, 14), 16, bf16=True),
-    "1x3, 4 lanes": lambda: kernel(Layer(nn.Conv2d(8, 12, (1, 3))), torch.rand(1, 8, 10, 14), 16, bf16=True),
-    "dense, silu": lambda: kernel(Layer(nn.Linear(24, 32), "silu"), torch.rand(1, 20, 24), 16, bf16=True),
-    "dense, an odd number of rows": lambda: kernel(Layer(nn.Linear(24, 48)), torch.rand(1, 37, 24), 16, bf16=True),
+    "3x3, relu": lambda: kernel(Layer(nn.Conv2d(16, 32, 3), "relu"), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"),
+    "3x3": lambda: kernel(Layer(nn.Conv2d(16, 32, 3, 2, 1)), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"),
+    "1x1, 8 lanes": lambda: kernel(Layer(nn.Conv2d(16, 24, 1), "silu"), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"),
+    "1x3, 4 lanes": lambda: kernel(Layer(nn.Conv2d(8, 12, (1, 3))), torch.rand(1, 8, 10, 14), 16, bf16_unit="vectors"),
+    "dense, silu": lambda: kernel(Layer(nn.Linear(24, 32), "silu"), torch.rand(1, 20, 24), 16, bf16_unit="vectors"),
+    "dense, an odd number of rows": lambda: kernel(Layer(nn.Linear(24, 48)), torch.rand(1, 37, 24), 16, bf16_unit="vectors"),
 }
 
 

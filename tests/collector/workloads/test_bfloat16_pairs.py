@@ -129,7 +129,7 @@ def test_a_network_rounds_what_its_kernels_multiply_and_nothing_else() -> None:
     torch.manual_seed(0)
     network, example = Mixed(), torch.rand(1, 3, 20, 22)
 
-    found, called = compiled(network, example, bf16=True)
+    found, called = compiled(network, example, bf16_unit="vectors")
 
     with torch.no_grad():
         expected = network.eval()(example).numpy()
@@ -152,6 +152,6 @@ def test_without_the_precision_no_kernel_has_pairs() -> None:
 
 
 def test_an_odd_number_of_terms_stays_float32() -> None:
-    _, called = compiled(nn.Linear(15, 32), torch.rand(4, 15), bf16=True)
+    _, called = compiled(nn.Linear(15, 32), torch.rand(4, 15), bf16_unit="vectors")
 
     assert not any("pairs" in name for name in called)

@@ -160,7 +160,7 @@ def test_bfloat16_needs_blocked_layouts_instructions_and_a_network_of_torch() ->
 
 
 def test_pairs_of_weights_are_made_before_the_network_runs(file: Path) -> None:
-    found = read_network(str(file), device="meta", lanes=4, bf16=True)
+    found = read_network(str(file), device="meta", lanes=4, bf16_unit="vectors")
 
     assert found.transform is not None
     of_weights, of_network = ({g.name_hint for g in mod.get_global_vars()} for mod in (found.transform, found.mod))

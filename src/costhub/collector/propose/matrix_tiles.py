@@ -10,11 +10,13 @@ all decisions, `TensorizeTiles`, names the intrinsics.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from costhub.dataset.tile_intrinsics import (
     ADD,
+    FLAT,
     IMAGE,
     LANES,
     LINE,
@@ -30,25 +32,13 @@ from costhub.errors import WorkloadError
 
 MARK = "costhub.tile"
 """Annotation of a block that an intrinsic computes: a step and a form."""
-SHAPES = ((2, 32), (4, 16), (1, 48))
+SHAPES = ((2, 32), (4, 16), (1, 64))
 """Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
 _TILED = "meta_schedule.tiling_structure"
 _SPATIAL = 5
+_FEW_ROWS = 7
 _LINE_AXES = 4
 """Axes of the weights of an image with few channels (`costhub.collector.workloads.bfloat16_pairs.line_convolution`)."""
-
-
-def has_matrix_units(target: Any) -> bool:
-    """Whether a target (``tvm.target.Target``) multiplies tiles of bfloat16.
-
-    Example:
-        >>> import tvm
-        >>> has_matrix_units(tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver4"}))
-        False
-    """
-    import tvm
-
-    return target.kind.name == "llvm" and bool(tvm.target.codegen.target_has_features("amx-bf16", target))
 
 
 def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
@@ -84,6 +74,32 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
     channels, own = schedule.split(channel, [None, pairs])
     schedule.reorder(row, channels, *filter_loops, chunk, place, lane, own)
     _mark(schedule, block, chunk, ADD, form)
+
+
+def tile_flat(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
+    """Tiles a convolution of pairs whose rows are one; for the arguments, see `tile_convolution`."""
+    from tvm.tirx import IterVar
+
+    reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)
+    pairs = _most_pairs(int(schedule.get(block).reads[1].source.shape[-2]))
+    stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
+    end = stored if _same(schedule, last, block) else last
+    image, chunk, *between, lane = schedule.get_loops(end)
+    place = schedule.fuse(*between) if len(between) > 1 else between[0]
+    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
+    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most[1]))
+    outer = [image, places, chunks] if rows_first else [image, chunks, places]
+    schedule.reorder(*outer, few_chunks, few_places, lane)
+    if end is not stored:
+        schedule.compute_at(stored, outer[-1], preserve_unit_loops=True)
+        few_chunks = schedule.get_loops(stored)[-3]
+        schedule.vectorize(lane)
+    _mark(schedule, stored, few_chunks, STORE, FLAT)
+    schedule.compute_at(block, outer[-1], preserve_unit_loops=True)
+    chunk, place, lane, channel, *filter_loops = schedule.get_loops(block)[-3 - reduced :]
+    channels, own = schedule.split(channel, [None, pairs])
+    schedule.reorder(channels, *filter_loops, chunk, place, lane, own)
+    _mark(schedule, block, chunk, ADD, FLAT)
 
 
 def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
@@ -151,7 +167,7 @@ def tensorize_tiles() -> Any:
 
 
 def tensorized(schedule: Any) -> bool:
-    """Replaces the marked blocks of a schedule by intrinsics; false if a tile does not fit the registers."""
+    """Replaces the marked blocks of a schedule by intrinsics; false if a tile does not fit the registers or wastes them."""
     import tvm
     from tvm_ffi import structural_walk
 
@@ -168,7 +184,10 @@ def tensorized(schedule: Any) -> bool:
     if added is None:
         return not marked
     try:
-        shape = _shape(schedule.get(schedule.get_sblock(added)), marked[added].split()[1])
+        block = schedule.get(schedule.get_sblock(added))
+        shape = _shape(block, marked[added].split()[1])
+        if shape.rows < _fewest_rows(block, shape):
+            return False
         for name, step in steps.items():
             block = schedule.get_sblock(name)
             schedule.unannotate(block, MARK)
@@ -178,11 +197,18 @@ def tensorized(schedule: Any) -> bool:
     return True
 
 
+def _fewest_rows(block: Any, shape: TileShape) -> int:
+    """Rows that a tile should have: an instruction takes about as long for a few as for all 16."""
+    all_places = int(block.writes[0].source.shape[0 if shape.form == ROWS else -2])
+    possible = [n for n in range(1, SHAPES[-1][1] + 1) if all_places % n == 0]
+    return min(_FEW_ROWS, max(replace(shape, blocks=1, places=n).rows for n in possible))
+
+
 def _shape(block: Any, form: str) -> TileShape:
     """The sizes of a block that adds products: from the regions that it reads and writes."""
     (sums,) = ([int(r.extent) for r in region.region] for region in block.writes)
     image, weights = (region for region in block.reads if region.source.scope() != REGISTERS_SCOPE)
     pairs = int(weights.region[-2].extent)
     last = int(image.region[-1].extent) - pairs if form == LINE else int(image.region[-2].extent) - 1
-    blocks, places = (sums[-1] // LANES, sums[-2]) if form == ROWS else (sums[-4], sums[-2])
+    blocks, places = (sums[-1] // LANES, sums[-2]) if form == ROWS else (sums[1], sums[-2])
     return TileShape(form, blocks, places, pairs, last // (places - 1) if places > 1 else 1)

@@ -16,11 +16,14 @@ from typing import Any
 
 from costhub.collector.propose import matrix_tiles
 from costhub.dataset.intrinsics import PAIR_DOTS
+from costhub.dataset.tile_intrinsics import has_matrix_units
 
 CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
 """Names of the blocks of such kernels (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
 PAIR_CONVOLUTION, PAIR_PRODUCT = "conv2d_NCHWc_pairs", "matmul_pairs"
 """The same where factors are pairs of bfloat16 (``bfloat16_pairs``)."""
+FLAT_CONVOLUTION = "conv2d_flat_pairs"
+"""Such a convolution for matrix units, with all rows in one."""
 NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
 """Blocks of a layer normalisation (``row_norms``), each before those it reads."""
 MOST_BLOCKS = 4
@@ -42,7 +45,7 @@ def is_blocked(mod: Any) -> bool:
     import tvm
 
     schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
-    return any(_has(schedule, name) for name in (*_TILERS, NORM))
+    return any(_has(schedule, name) for name in (*_TILERS, FLAT_CONVOLUTION, NORM))
 
 
 def _has(schedule: Any, block: str) -> bool:
@@ -70,7 +73,7 @@ def blocked_space(target: Any) -> Any:
     ]
     last = schedule_rule.ParallelizeVectorizeUnroll
     finishing = _finishing_rule()()
-    matrix_units = matrix_tiles.has_matrix_units(target)
+    matrix_units = has_matrix_units(target)
     rules = [_rule()(matrix_units), *(finishing if isinstance(rule, last) else rule for rule in usual)]
     finish = list(postproc.Postproc.create("llvm"))
     finish.insert(-1, matrix_tiles.tensorize_tiles()() if matrix_units else postproc.RewriteTensorize(vectorize_init_loop=True))
@@ -159,14 +162,14 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]
     name = schedule.get(block).name_hint
     if name in (NORM, *_SUMS):
         return [_tiled_norm(schedule, block)]
-    if name not in _TILERS:
+    if name not in _TILERS and not (matrix_units and name in _MATRIX_TILERS):
         return [schedule]
     followers = _followers(schedule, block)
     last = followers[-1] if followers and _is_alike(schedule, block, followers[-1]) else block
     if last is not block:
         for between in followers[:-1]:
             schedule.compute_inline(between)
-    tilers = [_TILERS[name]]
+    tilers = [_TILERS[name]] if name in _TILERS else []
     if matrix_units and name in _MATRIX_TILERS:
         tilers = [partial(_MATRIX_TILERS[name], most=most) for most in matrix_tiles.SHAPES]
     found = []
@@ -199,6 +202,9 @@ def _followers(schedule: Any, block: Any) -> list[Any]:
 def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
     """Whether the blocks downstream of a block take its elements one by one, in their order."""
     own, shape = (list(schedule.get(one).writes[0].source.shape) for one in (block, last))
+    if schedule.get(block).name_hint == FLAT_CONVOLUTION and len(shape) == _SPATIAL:
+        images, chunks, places, lanes = own
+        return bool(shape == [images, chunks, shape[2], shape[3], lanes] and shape[2] * shape[3] == places)
     return shape == own and len(schedule.get_loops(last)) == len(shape)
 
 
@@ -309,4 +315,8 @@ _TILERS = {
     PAIR_CONVOLUTION: _tile_convolution,
     PAIR_PRODUCT: _tile_product,
 }
-_MATRIX_TILERS = {PAIR_CONVOLUTION: matrix_tiles.tile_convolution, PAIR_PRODUCT: matrix_tiles.tile_product}
+_MATRIX_TILERS = {
+    PAIR_CONVOLUTION: matrix_tiles.tile_convolution,
+    FLAT_CONVOLUTION: matrix_tiles.tile_flat,
+    PAIR_PRODUCT: matrix_tiles.tile_product,
+}

@@ -24,11 +24,13 @@ from costhub.collector.workloads.row_norms import extent
 
 PAIRS = "bfloat16_pairs"
 """Name of the block that rounds and pairs."""
-PAIR_CONVOLUTION = "conv2d_NCHWc_pairs"
+PAIR_CONVOLUTION, FLAT_CONVOLUTION = "conv2d_NCHWc_pairs", "conv2d_flat_pairs"
 _OPAQUE = 8
 """TVM's ``kOpaque``: such a kernel is never fused. Inside a product, rounding would be done again for every sum."""
 _HIGH = 0xFFFF0000
 _MOST_LANES = 16
+_TILE_ROWS = range(13, 17)
+"""Rows of a tile that keep matrix units busy."""
 _LARGE = 1 << 17
 """Pairs that are rounded on all cores."""
 _Block = Sequence[int]
@@ -104,12 +106,13 @@ def pair_extents(chunks: int, block: int) -> tuple[int, int]:
     return (chunks // 2, block) if chunks % 2 == 0 else (chunks, block // 2)
 
 
-def paired_image(shape: _Block, padding: _Block) -> Any:
+def paired_image(shape: _Block, padding: _Block, places: int | None = None) -> Any:
     """The kernel from an image (n, c, h, w, b) to pairs (n, c', h + zeros, w + zeros, b') of `pair_extents`.
 
     Args:
         shape: The five extents.
         padding: Zeros above, to the left, below and to the right.
+        places: If given, the two axes of places become one of this extent, with zeros at its end.
     """
     images, chunks, height, width, block = shape
     top, left, bottom, right = padding
@@ -126,7 +129,18 @@ def paired_image(shape: _Block, padding: _Block) -> Any:
         inside += [column >= 0] * (left > 0) + [column < width] * (right > 0)
         return tirx.if_then_else(tirx.all(*inside), found, tirx.const(0.0, "float32")) if inside else found
 
-    out = [images, blocks, height + top + bottom, width + left + right, pairs_of_block]
+    rows, columns = height + top + bottom, width + left + right
+    out = [images, blocks, rows, columns, pairs_of_block]
+    if places is not None:
+        out = [images, blocks, places, pairs_of_block]
+
+        def flat(n: Any, c: Any, place: Any, b: Any) -> Any:
+            found = padded(n, c, place // columns, place % columns, b)
+            inside = tirx.all(place < rows * columns)
+            return tirx.if_then_else(inside, found, tirx.const(0.0, "float32")) if places > rows * columns else found
+
+        pairs = te.compute([extent(size) for size in out], flat, name=PAIRS)
+        return _scheduled(_function([data, pairs], _OPAQUE))
     pairs = te.compute([extent(size) for size in out], padded, name=PAIRS)
     return _scheduled(_function([data, pairs], _OPAQUE))
 
@@ -179,6 +193,78 @@ def pair_convolution(image: _Block, filters: _Block, strides: _Block, dilation: 
         return te.sum(product_of_pairs(a, b), axis=axes)
 
     out = te.compute([extent(size) for size in shape], summed, name=PAIR_CONVOLUTION, tag="conv2d_NCHWc")
+    return _function([data, weights, out], FUSABLE)
+
+
+@dataclass(frozen=True)
+class FlatShape:
+    """A convolution whose output rows are so short that matrix units multiply places of several rows at once.
+
+    With the zeros at both ends, all rows of the image are one row of places, and so are those of the sums. Sums whose
+    filter would reach over the end of a row are computed, and left out.
+
+    Example:
+        >>> shape = FlatShape((1, 32, 7, 7, 16), (32, 16, 3, 3, 16, 16), (1, 1, 1, 1), (1, 1))
+        >>> shape.width, shape.places, shape.places_read
+        (9, 64, 84)
+    """
+
+    image: tuple[int, ...]
+    """Extents (n, c, h, w, b) of the image."""
+    filters: tuple[int, ...]
+    """Extents (o / l, blocks of pairs, kh, kw, pairs, l) of the weights' pairs."""
+    padding: tuple[int, int, int, int]
+    """Zeros above, to the left, below and to the right."""
+    dilation: tuple[int, int]
+
+    @property
+    def width(self) -> int:
+        """Places of a row, with zeros."""
+        return self.image[3] + self.padding[1] + self.padding[3]
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        """Extents of the outputs, (n, o / l, h, w, l)."""
+        height = self.image[2] + self.padding[0] + self.padding[2]
+        spans = [1 + step * (n - 1) for step, n in zip(self.dilation, self.filters[2:4], strict=True)]
+        return self.image[0], self.filters[0], height - spans[0] + 1, self.width - spans[1] + 1, self.filters[5]
+
+    @property
+    def places(self) -> int:
+        """Sums of a block of channels: if some are left out anyway, so many that tiles of some size fit."""
+        least = (self.out[2] - 1) * self.width + self.out[3]
+        if self.width == self.out[3]:
+            return least
+        return next(n for n in range(least, least + _TILE_ROWS[-1]) if any(n % rows == 0 for rows in _TILE_ROWS))
+
+    @property
+    def places_read(self) -> int:
+        """Places of the image, with zeros at the end."""
+        down, along = (step * (n - 1) for step, n in zip(self.dilation, self.filters[2:4], strict=True))
+        return self.places + down * self.width + along
+
+
+def flat_convolution(shape: FlatShape) -> Any:
+    """The kernel of such a convolution of pairs, in float32."""
+    images, chunks = shape.image[0], shape.filters[1]
+    outputs, _, rows, columns, side_by_side, lanes = shape.filters
+    data = te.placeholder([extent(n) for n in (images, chunks, shape.places_read, side_by_side)], "float32", name="data")
+    weights = te.placeholder([extent(size) for size in shape.filters], "float32", name="weights")
+    channel = te.reduce_axis((0, extent(chunks * side_by_side)), name="ic")
+    spanned = [te.reduce_axis((0, extent(n)), name=name) for n, name in ((rows, "kh"), (columns, "kw")) if n > 1]
+    axes = [channel, *spanned]
+    down, along = (spanned.pop(0) if n > 1 else extent(0) for n in (rows, columns))
+
+    def summed(n: Any, o: Any, place: Any, lane: Any) -> Any:
+        read = place + down * (shape.dilation[0] * shape.width) + along * shape.dilation[1]
+        a = data[n, channel // side_by_side, read, channel % side_by_side]
+        b = weights[o, channel // side_by_side, down, along, channel % side_by_side, lane]
+        return te.sum(product_of_pairs(a, b), axis=axes)
+
+    flat = te.compute([extent(n) for n in (images, outputs, shape.places, lanes)], summed, name=FLAT_CONVOLUTION)
+    out = te.compute(
+        [extent(size) for size in shape.out], lambda n, o, y, x, lane: flat[n, o, y * shape.width + x, lane], name="rows"
+    )
     return _function([data, weights, out], FUSABLE)
 
 

@@ -39,7 +39,7 @@ def vector_lanes(target: Any) -> int:
     return 8 if codegen.target_has_features("avx", target) else 4
 
 
-def block_layouts(mod: Any, lanes: int, *, bf16: bool = False) -> Any:
+def block_layouts(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     """Puts the convolutions of ``main`` into blocked layouts, and converts where other operators need the plain one.
 
     Convolutions with more than one channel per group, or with channel counts not divisible by four, stay as
@@ -48,7 +48,7 @@ def block_layouts(mod: Any, lanes: int, *, bf16: bool = False) -> Any:
     Args:
         mod: A relax module whose convolutions are in NCHW.
         lanes: Maximum number of channels in a block (`vector_lanes`).
-        bf16: Whether convolutions and products multiply in bfloat16 and add in float32.
+        bf16_unit: As for `pack_products`.
     """
     passes = relax.transform
     unused = passes.DeadCodeElimination(["main"])
@@ -57,9 +57,9 @@ def block_layouts(mod: Any, lanes: int, *, bf16: bool = False) -> Any:
         mod["main"] = _Sunk(mod).visit_expr(mod["main"])
     except InternalError:  # It checks that layouts have as many axes, and does not know all broadcasts.
         pass
-    if bf16:  # ConvertLayout converts a tensor for each of its readers, and each conversion would be rounded.
+    if bf16_unit:  # ConvertLayout converts a tensor for each of its readers, and each conversion would be rounded.
         mod = passes.EliminateCommonSubexpr()(mod)
-    return passes.CanonicalizeBindings()(unused(pack_products(mod, lanes, bf16=bf16)))
+    return passes.CanonicalizeBindings()(unused(pack_products(mod, lanes, bf16_unit=bf16_unit)))
 
 
 def block_size(channels: int, lanes: int) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from costhub.collector.workloads.exported_file import load_exported
 from costhub.collector.workloads.zoo.networks import NETWORKS
+from costhub.dataset.tile_intrinsics import MATRICES, VECTORS, has_matrix_units
 from costhub.errors import ArgumentError, UnknownNameError, WorkloadError, last_line
 from costhub.files import read_regular
 from costhub.names import close_names
@@ -81,6 +82,20 @@ class Lowering:
                 "and the target has no such instructions. Leave --precision out."
             )
 
+    def bf16_unit(self, target: str) -> str:
+        """What multiplies in bfloat16 on a target (JSON): ``vectors`` or ``matrices``; nothing if factors are float32.
+
+        Example:
+            >>> xeon = '{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids"}'
+            >>> Lowering(layout="blocked", precision="bf16").bf16_unit(xeon)
+            'matrices'
+        """
+        import tvm
+
+        if not self.is_bf16:
+            return ""
+        return MATRICES if has_matrix_units(tvm.target.Target(json.loads(target))) else VECTORS
+
     def lanes(self, target: str) -> int:
         """Maximum number of channels in a block for a target (JSON); 0 if no layout changes."""
         import tvm
@@ -127,20 +142,20 @@ class NetworkSource:
     open_sizes: Mapping[str, int] = field(default_factory=dict)
     """Places where the export leaves a size open (``axis 0 of x``) -> the size of the example, which is used."""
 
-    def in_blocks(self, lanes: int, *, bf16: bool = False) -> NetworkSource:
+    def in_blocks(self, lanes: int, *, bf16_unit: str = "") -> NetworkSource:
         """The same network with convolutions in blocked layouts; a relax file keeps its own layouts.
 
         Args:
             lanes: Maximum number of channels in a block (`Lowering.lanes`); 0 for torch's layouts.
-            bf16: Whether convolutions and products with weights multiply in bfloat16.
+            bf16_unit: What multiplies convolutions and products with weights in bfloat16 (`Lowering.bf16_unit`); "" for float32.
         """
         if not lanes or self.exported is None:
             return self
-        mod, transform = _lifted(self.exported, lanes, bf16=bf16)
+        mod, transform = _lifted(self.exported, lanes, bf16_unit=bf16_unit)
         return replace(self, mod=mod, transform=transform)
 
 
-def read_network(name: str, *, device: str = "cpu", lanes: int = 0, bf16: bool = False) -> NetworkSource:
+def read_network(name: str, *, device: str = "cpu", lanes: int = 0, bf16_unit: str = "") -> NetworkSource:
     """Reads a network.
 
     Args:
@@ -148,7 +163,7 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0, bf16: bool =
         device: ``meta`` for a torch network without weights, which takes no time and no memory.
         lanes: Most channels in a block, for convolutions in blocked layouts (`Lowering.lanes`); a relax module
             keeps its own layouts.
-        bf16: Whether such convolutions, and products with weights, multiply in bfloat16.
+        bf16_unit: What multiplies convolutions and products with weights in bfloat16 (`Lowering.bf16_unit`); "" for float32.
 
     Raises:
         WorkloadError: The file holds no network whose inputs are tensors of known sizes.
@@ -161,18 +176,18 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0, bf16: bool =
         return NetworkSource(mod, None, (), tuple(_example(p) for p in mod["main"].params), None)
     network, inputs, open_sizes = _read_torch(name, device)
     exported, weights = export_network(network, inputs)
-    mod, transform = _lifted(exported, lanes, bf16=bf16)
+    mod, transform = _lifted(exported, lanes, bf16_unit=bf16_unit)
     return NetworkSource(mod, transform, tuple(weights), inputs, network, exported, open_sizes)
 
 
-def _lifted(exported: Any, lanes: int, *, bf16: bool = False) -> tuple[Any, Any]:
+def _lifted(exported: Any, lanes: int, *, bf16_unit: str = "") -> tuple[Any, Any]:
     """The module of a network, and the one that computes its remaining arguments from the weights."""
     import tvm
     from tvm import relax
 
     from costhub.collector.workloads.relax_import import TRANSFORM_PARAMS, lift_weights
 
-    mod = lift_weights(exported, lanes, bf16=bf16)
+    mod = lift_weights(exported, lanes, bf16_unit=bf16_unit)
     unused = relax.transform.DeadCodeElimination(["main"])
     transform = tvm.IRModule({g: f for g, f in mod.functions.items() if g.name_hint not in ("main", TRANSFORM_PARAMS)})
     transform["main"] = mod[TRANSFORM_PARAMS].with_attr("global_symbol", "main")

@@ -17,7 +17,9 @@ from tvm_ffi import structural_equal
 from costhub.collector.workloads.attention_products import join_transposes
 from costhub.collector.workloads.bfloat16_pairs import (
     PAIR_CONVOLUTION,
+    FlatShape,
     LineShape,
+    flat_convolution,
     line_convolution,
     pair_convolution,
     pair_extents,
@@ -39,18 +41,21 @@ from costhub.collector.workloads.relax_calls import (
     reshaped_once,
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
+from costhub.dataset.tile_intrinsics import MATRICES
 
 PRODUCT, PAIR_PRODUCT = "matmul_packed", "matmul_pairs"
 """Names of the block of such a product: of float32, and of pairs of bfloat16."""
 _DIMENSIONS = 2
 _FEW_CHANNELS = 4
+_SHORT_ROW = 14
+"""Places: a row of outputs with fewer than a tile has rows leaves matrix units partly idle."""
 _MOST_ADDED = 0.1
 """Columns of zeros, as a share of the weights, that may be added so that the vector length divides them."""
 _FEW, _MOST = 6, 14
 """Rows of a tile that keeps a vector unit busy and its sums in registers."""
 
 
-def pack_products(mod: Any, lanes: int, *, bf16: bool = False) -> Any:
+def pack_products(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     """Packs the weights of products in ``main``: two-dimensional ``matmul`` of activations and weights.
 
     Products stay unchanged if no vector nearly divides their outputs, for types other than float32, and for activations
@@ -59,14 +64,15 @@ def pack_products(mod: Any, lanes: int, *, bf16: bool = False) -> Any:
     Args:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
         lanes: Outputs in a vector (`vector_lanes`).
-        bf16: Whether these products, and convolutions in blocked layouts, multiply in bfloat16 and add in float32.
+        bf16_unit: What multiplies these products, and convolutions in blocked layouts, in bfloat16, and adds in float32:
+            ``vectors``, or ``matrices``, which read places of several rows at once; "" for float32.
     """
     rows = _InRows(mod)
     rows.builder_.update_func(mod.get_global_var("main"), rows.visit_expr(mod["main"]))
     mod = relax.transform.DeadCodeElimination(["main"])(rows.builder_.get())
     mod = join_transposes(mod, _of_weights(mod["main"]))
     main = mod["main"]
-    packer = _Packer(mod, _of_weights(main), lanes, bf16=bf16)
+    packer = _Packer(mod, _of_weights(main), lanes, bf16_unit=bf16_unit)
     packer.builder_.update_func(mod.get_global_var("main"), packer.visit_expr(main))
     return packer.builder_.get()
 
@@ -130,9 +136,9 @@ def _of_weights(main: Any) -> set[Any]:
 
 @mutator
 class _Packer(PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: Any, weights: set[Any], lanes: int, *, bf16: bool) -> None:
+    def __init__(self, mod: Any, weights: set[Any], lanes: int, *, bf16_unit: str) -> None:
         super().__init__(mod)
-        self.weights, self.lanes, self.bf16 = weights, lanes, bf16
+        self.weights, self.lanes, self.bf16_unit = weights, lanes, bf16_unit
         self._pairs: dict[tuple[Any, ...], Any] = {}
 
     def visit_call_(self, call: Any) -> Any:
@@ -156,7 +162,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             return call
         if added:  # such as the 50,257 words of GPT-2, which no vector length divides
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
-        data, wide, pairs = call.args[0], columns + added, self.bf16 and depth % 2 == 0
+        data, wide, pairs = call.args[0], columns + added, self.bf16_unit and depth % 2 == 0
         if pairs:
             depth //= 2
             shape = [wide // lanes, depth, lanes]
@@ -174,7 +180,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         """A convolution of pairs, of one in a blocked layout with an even number of channels in a block."""
         image, filters = ([int(n) for n in argument.ty.shape] for argument in call.args)
         attrs = call.attrs
-        if not self.bf16 or len(image) != _BLOCKED or int(attrs.groups) != 1:
+        if not self.bf16_unit or len(image) != _BLOCKED or int(attrs.groups) != 1:
             return call
         if image[1] == 1 and image[-1] < _FEW_CHANNELS and [int(n) for n in attrs.dilation] == [1, 1]:
             return self._first_convolution(call, image, filters)
@@ -182,6 +188,8 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             return call
         top, left, bottom, right = (int(n) for n in attrs.padding)
         blocks, side_by_side = pair_extents(image[1], image[4])
+        if self._is_flat(call):
+            return self._flat_convolution(call, image, [filters[0], blocks, *filters[2:4], side_by_side, filters[5]])
         pairs = [image[0], blocks, image[2] + top + bottom, image[3] + left + right, side_by_side]
         data = self._made(paired_image(image, (top, left, bottom, right)), "image_pairs", call.args[0], pairs)
         packed = [filters[0], blocks, *filters[2:4], side_by_side, filters[5]]
@@ -189,6 +197,23 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         strides, dilation = ([int(n) for n in given] for given in (attrs.strides, attrs.dilation))
         function = pair_convolution(pairs, packed, strides, dilation)
         kernel = self.builder_.add_func(function, PAIR_CONVOLUTION)
+        return relax.op.call_tir(kernel, [data, weights], call.ty)
+
+    def _is_flat(self, call: Any) -> bool:
+        steps, columns = [int(n) for n in call.attrs.strides], int(call.ty.shape[3])
+        return self.bf16_unit == MATRICES and steps == [1, 1] and columns <= _SHORT_ROW
+
+    def _flat_convolution(self, call: Any, image: list[int], packed: list[int]) -> Any:
+        """A convolution of pairs with short rows, on matrix units."""
+        (top, left, bottom, right), (down, along) = (
+            [int(n) for n in given] for given in (call.attrs.padding, call.attrs.dilation)
+        )
+        shape = FlatShape(tuple(image), tuple(packed), (top, left, bottom, right), (down, along))
+        read = [image[0], packed[1], shape.places_read, packed[4]]
+        paired = paired_image(image, (top, left, bottom, right), shape.places_read)
+        data = self._made(paired, "image_pairs", call.args[0], read)
+        weights = self._made(paired_filters([int(n) for n in call.args[1].ty.shape]), "filter_pairs", call.args[1], packed)
+        kernel = self.builder_.add_func(flat_convolution(shape), PAIR_CONVOLUTION)
         return relax.op.call_tir(kernel, [data, weights], call.ty)
 
     def _first_convolution(self, call: Any, image: list[int], filters: list[int]) -> Any:

@@ -42,7 +42,7 @@ _OUTPUT_AXIS = {
 
 
 def import_network(
-    network: Module, inputs: Sequence[Any], *, lanes: int = 0, bf16: bool = False
+    network: Module, inputs: Sequence[Any], *, lanes: int = 0, bf16_unit: str = ""
 ) -> tuple[Any, list[Tensor]]:
     """Imports a torch network as relax operators, with its weights as arguments.
 
@@ -54,7 +54,7 @@ def import_network(
         inputs: Inputs of its ``forward``, by position.
         lanes: Maximum channels in a block, if convolutions should use blocked layouts (`block_layouts`); 0 for
             none.
-        bf16: Whether such convolutions, and products with weights, multiply in bfloat16 and add in float32.
+        bf16_unit: What multiplies convolutions and products with weights in bfloat16 (``vectors``, ``matrices``); "" for float32.
 
     Returns:
         The module (``tvm.IRModule``), whose ``main`` takes the inputs and the values that ``main_transform_params``
@@ -64,7 +64,7 @@ def import_network(
         Exception: Whatever torch.export or TVM's importer raises for a network that it does not support.
     """
     mod, tensors = export_network(network, inputs)
-    return lift_weights(mod, lanes, bf16=bf16), tensors
+    return lift_weights(mod, lanes, bf16_unit=bf16_unit), tensors
 
 
 def export_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Tensor]]:
@@ -85,15 +85,15 @@ def export_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Te
     return tvm.ir.transform.Sequential([passes.DecomposeOpsForInference(), passes.CanonicalizeBindings()])(mod), tensors
 
 
-def lift_weights(mod: Any, lanes: int = 0, *, bf16: bool = False) -> Any:
+def lift_weights(mod: Any, lanes: int = 0, *, bf16_unit: str = "") -> Any:
     """Moves computations on weights alone to ``main_transform_params``; the given module is not changed.
 
     Args:
         mod: The result of `export_network`.
         lanes: As for `import_network`.
-        bf16: As for `import_network`.
+        bf16_unit: As for `import_network`.
     """
-    return relax.transform.LiftTransformParams()(block_layouts(mod, lanes, bf16=bf16) if lanes else mod)
+    return relax.transform.LiftTransformParams()(block_layouts(mod, lanes, bf16_unit=bf16_unit) if lanes else mod)
 
 
 def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:

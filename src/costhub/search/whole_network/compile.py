@@ -249,7 +249,7 @@ def build_network(
         tvm_target = tvm.target.Target(json.loads(target))
         load_intrinsics(str(tvm_target.kind.name))
         source = read_network(network)
-        tuned_source = source.in_blocks(lowering.lanes(target), bf16=lowering.is_bf16)
+        tuned_source = source.in_blocks(lowering.lanes(target), bf16_unit=lowering.bf16_unit(target))
         compiled = compile_network(tuned_source, tvm_target, Path(database), Path(tuned), fast_math=lowering.fast_math)
         compile_network(source, tvm_target, None, Path(untuned))
     except Exception as error:
