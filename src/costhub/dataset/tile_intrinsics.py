@@ -34,12 +34,14 @@ STEPS = (ZERO, ADD, STORE)
 
 REGISTERS_SCOPE = "local"
 """TVM's scope of a buffer that stands for tile registers, and is never read or written itself."""
-LANES = 16
+MOST_LANES = 16
 """Columns of a tile: as many float32 as a row holds."""
 MOST_PAIRS = 16
 REGISTERS = 8
 _MOST_ROWS = 16
-_NAME = re.compile(r"amx_bf16_(zero|add|store)_(image|flat|line|rows)_(\d{1,2})x(\d{1,3})x(\d{1,2})_by(\d{1,2})")
+_NAME = re.compile(
+    r"amx_bf16_(zero|add|store)_(image|flat|line|rows)_(\d{1,2})x(\d{1,3})x(\d{1,2})x(\d{1,2})_by(\d{1,2})"
+)
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux, arch/x86/include/uapi/asm/prctl.h and Documentation/arch/x86/xstate.rst."""
 
@@ -62,9 +64,9 @@ class TileShape:
     """The sums that stay in tile registers, and what is added to them at a time.
 
     Example:
-        >>> shape = TileShape("image", blocks=2, places=28, pairs=16, stride=1)
+        >>> shape = TileShape("image", blocks=2, places=28, pairs=16, lanes=16, stride=1)
         >>> shape.rows, shape.starts, shape.name("add")
-        (14, (0, 14), 'amx_bf16_add_image_2x28x16_by1')
+        (14, (0, 14), 'amx_bf16_add_image_2x28x16x16_by1')
 
     Raises:
         WorkloadError: There are not enough registers.
@@ -72,20 +74,25 @@ class TileShape:
 
     form: str
     blocks: int
-    """Blocks of 16 columns."""
+    """Blocks of columns."""
     places: int
     """Rows of sums."""
     pairs: int
     """Pairs of bfloat16 that are added to each sum at a time, 1 to 16."""
+    lanes: int
+    """Columns of a block, 1 to 16."""
     stride: int
     """Places of the image from one sum to the next; numbers of a line."""
 
     def __post_init__(self) -> None:
-        fits = min(self.blocks, self.places, self.pairs, self.stride) >= 1 and self.pairs <= MOST_PAIRS
+        sizes = (self.blocks, self.places, self.pairs, self.lanes, self.stride)
+        fits = min(sizes) >= 1 and self.pairs <= MOST_PAIRS and self.lanes <= MOST_LANES
         # With one block, each tile of the image is used once, and two registers serve all of them.
         kept = self.tiles if self.blocks > 1 else min(self.tiles, 2)
         if not fits or self.sums + kept + 1 > REGISTERS:
-            raise WorkloadError(f"Tiles of {self.places} rows and {self.blocks} x 16 columns exceed eight registers.")
+            raise WorkloadError(
+                f"Tiles of {self.places} rows and {self.blocks} x {self.lanes} columns exceed eight registers."
+            )
 
     @property
     def tiles(self) -> int:
@@ -110,18 +117,18 @@ class TileShape:
     @property
     def columns(self) -> int:
         """Columns of sums."""
-        return self.blocks * LANES
+        return self.blocks * self.lanes
 
     def name(self, step: str) -> str:
         """The name of an intrinsic."""
-        return f"amx_bf16_{step}_{self.form}_{self.blocks}x{self.places}x{self.pairs}_by{self.stride}"
+        return f"amx_bf16_{step}_{self.form}_{self.blocks}x{self.places}x{self.pairs}x{self.lanes}_by{self.stride}"
 
 
 def register_tiles(text: str) -> None:
     """Registers each intrinsic of this module that a text names, such as a trace or the records of a database.
 
     Example:
-        >>> register_tiles('["Tensorize", ["b7", "amx_bf16_zero_rows_2x32x16_by1"]]')
+        >>> register_tiles('["Tensorize", ["b7", "amx_bf16_zero_rows_2x32x16x16_by1"]]')
     """
     for found in sorted(set(_NAME.findall(text))):
         step, form, *sizes = found
@@ -151,7 +158,7 @@ def _described(shape: TileShape, step: str) -> Any:
     from tvm.script.ir_builder import IRBuilder
     from tvm.tirx.script.builder import ir as T
 
-    extents = [shape.places, shape.columns] if shape.form == ROWS else [shape.blocks, shape.places, LANES]
+    extents = [shape.places, shape.columns] if shape.form == ROWS else [shape.blocks, shape.places, shape.lanes]
     axes = [T.axis.spatial] * len(extents)
     if step == ADD:
         extents, axes = [*extents, shape.pairs], [*axes, T.axis.reduce]
@@ -188,7 +195,7 @@ def _statement(shape: TileShape, step: str, buffers: list[Any], at: list[Any]) -
         elif shape.form == LINE:
             factors = image[row * shape.stride + pair], weights[place[0], 0, pair, lane]
         else:
-            block, lane = (lane // LANES, lane % LANES) if shape.blocks > 1 else (0, lane)
+            block, lane = (lane // shape.lanes, lane % shape.lanes) if shape.blocks > 1 else (0, lane)
             factors = image[row, pair], weights[block, pair, lane]
         T.buffer_store(sums, sums[tuple(index)] + _product(*factors), index)
 
@@ -224,7 +231,7 @@ def _arguments(shape: TileShape, step: str) -> tuple[list[Any], list[Any]]:
         return T.arg(name, T.buffer(extents, "float32", strides=strides, scope=scope, offset_factor=1))
 
     last, (of_sums, of_weights) = (shape.places - 1) * shape.stride, _UNIT_AXES[shape.form]
-    extents = [shape.blocks, *[1] * of_sums, shape.places, LANES]
+    extents = [shape.blocks, *[1] * of_sums, shape.places, shape.lanes]
     if shape.form == ROWS:
         extents = [shape.places, shape.columns]
     if step == ADD:
@@ -232,15 +239,15 @@ def _arguments(shape: TileShape, step: str) -> tuple[list[Any], list[Any]]:
             image, distance = given("image", [last + shape.pairs], [1]), shape.stride
         else:
             image, distance = given("image", [last + 1, shape.pairs], [row, 1]), row * shape.stride
-        strides = [block, *others[:of_weights], LANES, 1]
-        weights = given("weights", [shape.blocks, *[1] * of_weights, shape.pairs, LANES], strides)
+        strides = [block, *others[:of_weights], shape.lanes, 1]
+        weights = given("weights", [shape.blocks, *[1] * of_weights, shape.pairs, shape.lanes], strides)
         return [image, weights, given("sums", extents, scope=REGISTERS_SCOPE)], [distance, block]
     sums = given("sums", extents, scope=REGISTERS_SCOPE)
     if step == ZERO:
         return [sums], []
     if shape.form == ROWS:
-        return [sums, given("out", extents, [row, 1])], [row, LANES]
-    return [sums, given("out", extents, [block, *others[:of_sums], LANES, 1])], [LANES, block]
+        return [sums, given("out", extents, [row, 1])], [row, shape.lanes]
+    return [sums, given("out", extents, [block, *others[:of_sums], shape.lanes, 1])], [shape.lanes, block]
 
 
 def _regions(buffers: list[Any], step: str) -> None:
@@ -312,7 +319,7 @@ clear:
 
 def _configuration(shape: TileShape) -> bytes:
     """What ``ldtilecfg`` reads: bytes of a row and rows of each register."""
-    row_bytes, rows = [4 * LANES] * REGISTERS, [shape.pairs] * REGISTERS
+    row_bytes, rows = [4 * shape.lanes] * REGISTERS, [shape.pairs] * REGISTERS
     for register in range(_first_of_weights(shape)):
         rows[register] = shape.rows
     for register in range(shape.sums, _first_of_weights(shape)):
@@ -339,7 +346,7 @@ def _add_ir(shape: TileShape) -> str:
     for block in range(shape.blocks):
         weights = shape.sums + of_image + block % (REGISTERS - shape.sums - of_image)
         lines += [f"%s{block} = mul i64 %step, {block}", f"%b{block} = getelementptr float, ptr %b, i64 %s{block}"]
-        lines.append(f"call void @llvm.x86.tileloadd64(i8 {weights}, ptr %b{block}, i64 {4 * LANES})")
+        lines.append(f"call void @llvm.x86.tileloadd64(i8 {weights}, ptr %b{block}, i64 {4 * shape.lanes})")
         for tile, start in enumerate(shape.starts):
             image = shape.sums + tile % of_image
             if block == 0:

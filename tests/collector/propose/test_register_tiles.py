@@ -198,12 +198,18 @@ def test_stock_tvm_replays_the_trace() -> None:
 
 WITH_BF16 = '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}'
 PAIRS = {
-    "3x3, relu": lambda: kernel(Layer(nn.Conv2d(16, 32, 3), "relu"), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"),
+    "3x3, relu": lambda: kernel(
+        Layer(nn.Conv2d(16, 32, 3), "relu"), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"
+    ),
     "3x3": lambda: kernel(Layer(nn.Conv2d(16, 32, 3, 2, 1)), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"),
-    "1x1, 8 lanes": lambda: kernel(Layer(nn.Conv2d(16, 24, 1), "silu"), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"),
+    "1x1, 8 lanes": lambda: kernel(
+        Layer(nn.Conv2d(16, 24, 1), "silu"), torch.rand(1, 16, 10, 14), 16, bf16_unit="vectors"
+    ),
     "1x3, 4 lanes": lambda: kernel(Layer(nn.Conv2d(8, 12, (1, 3))), torch.rand(1, 8, 10, 14), 16, bf16_unit="vectors"),
     "dense, silu": lambda: kernel(Layer(nn.Linear(24, 32), "silu"), torch.rand(1, 20, 24), 16, bf16_unit="vectors"),
-    "dense, an odd number of rows": lambda: kernel(Layer(nn.Linear(24, 48)), torch.rand(1, 37, 24), 16, bf16_unit="vectors"),
+    "dense, an odd number of rows": lambda: kernel(
+        Layer(nn.Linear(24, 48)), torch.rand(1, 37, 24), 16, bf16_unit="vectors"
+    ),
 }
 
 

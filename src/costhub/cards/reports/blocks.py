@@ -61,6 +61,8 @@ class Bar:
     low: float | None = None
     high: float | None = None
     """Ends of the error line over the end of the bar."""
+    span: str = ""
+    """Both ends, with their unit, for Markdown."""
     is_ours: bool = False
 
 
@@ -69,9 +71,11 @@ class Bars:
     """A list of values: a page draws them as bars, as wide as the screen; Markdown has a table."""
 
     bars: Sequence[Bar]
-    titles: tuple[str, str, str]
-    """Titles of labels, texts and notes, for Markdown and for those who cannot see the bars."""
+    titles: tuple[str, str, str, str]
+    """Titles of labels, texts, spans and notes, for Markdown and for those who cannot see the bars."""
     caption: str = ""
+    of_line: str = ""
+    """What the error line is, for those who see it."""
     kind: ClassVar[str] = "bars"
 
     @property
@@ -167,12 +171,15 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
                 fence = "`" * max(3, *(1 + len(ticks) for ticks in re.findall("`+", block.text)), 3)
                 yield f"{fence}{block.language}\n{block.text}\n{fence}"
             case Bars():
-                rows = [{"label": bar.label, "text": bar.text, "note": bar.note} for bar in block.bars]
-                keys = ("label", "text", "note")
-                columns = [TableColumn(key, title) for key, title in zip(keys, block.titles, strict=True)]
+                keys = ("label", "text", "span", "note")
+                rows = [{key: getattr(bar, key) for key in keys} for bar in block.bars]
+                titled = zip(keys, block.titles, strict=True)
+                columns = [
+                    TableColumn(key, title) for key, title in titled if key != "span" or any(b.span for b in block.bars)
+                ]
                 yield markdown_table(rows, columns, literal=True)
                 if block.caption:
-                    yield markdown_text(block.caption)
+                    yield markdown_text(f"{block.caption}.")
             case Parts():
                 yield markdown_text("; ".join(f"{name}: {text}" for name, _, text in block.parts) + ".")
             case Figure() | Gallery():

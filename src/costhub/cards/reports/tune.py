@@ -165,7 +165,7 @@ def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, together: str) -> Iterator[Block]:
     """The table of kernels, the most time-consuming first, with their peak and sum."""
-    weighted = len(rows) > 1 and any((row.get("weight") or 1.0) != 1.0 for row in rows)
+    weighted = len(rows) > 1 and (what == "kernel" or any((row.get("weight") or 1.0) != 1.0 for row in rows))
     yield Heading("Kernels by their share of the time" if weighted else f"The {what}{'s' if len(rows) > 1 else ''}")
     if weighted and len(rows) > _MOST_ROWS:
         few = len(rows) // 6

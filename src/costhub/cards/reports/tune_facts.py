@@ -27,6 +27,8 @@ PEAK_SOURCES = {
     "index": "from costhub's index of devices, not measured on this machine",
 }
 """`peak_source` of a report -> its wording."""
+UNSTEADY = 1.3
+"""Ratio of the ends of the middle half of the calls from which on a machine was not quiet; on a quiet one, it is 1.1."""
 EQUAL = 0.03
 """Latencies closer than this share are called equal: runs of one program differ by this much."""
 
@@ -292,7 +294,27 @@ def headline(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     us = {form: latency["median_us"] for form, latency in network["latencies"].items()}
     if TUNED not in us:
         return f"{network['network']} was compiled and checked, but it could not be timed."
-    return f"{_beside_torch(us)}. {no_result_text({**summary, **network})}".rstrip()
+    caveat = no_result_text({**summary, **network}) or _unsteady_text(network["latencies"][TUNED])
+    return f"{_beside_torch(us)}. {caveat}".rstrip()
+
+
+def _unsteady_text(latency: Mapping[str, Any]) -> str:
+    """A caveat if the calls took so differently long that other programs, or the host, must have had a part in it."""
+    low, high = latency.get("low_us"), latency.get("high_us")
+    if not low or not high or high < UNSTEADY * low:
+        return ""
+    return f"The middle half of the calls took {span_text(latency)}: the machine was not quiet, so this is no result to cite."
+
+
+def span_text(latency: Mapping[str, Any]) -> str:
+    """Between which times the middle half of the calls lies; empty if unknown.
+
+    Example:
+        >>> span_text({"low_us": 4490.0, "high_us": 7730.0})
+        '4.49 ms to 7.73 ms'
+    """
+    low, high = latency.get("low_us"), latency.get("high_us")
+    return f"{duration_text(low)} to {duration_text(high)}" if low and high else ""
 
 
 def _beside_torch(us: Mapping[str, float]) -> str:

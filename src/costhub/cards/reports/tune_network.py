@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from costhub.cards.reports.blocks import Bar, Bars, Block, Code, Details, Heading, Paragraph
-from costhub.cards.reports.tune_facts import TUNED, UNTUNED, duration_text, forms, headline, outputs_text, ratio_text
+from costhub.cards.reports.tune_facts import (
+    TUNED,
+    UNTUNED,
+    duration_text,
+    forms,
+    headline,
+    outputs_text,
+    ratio_text,
+    span_text,
+)
 from costhub.terminal_text import counted
 
 _TORCH_TYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
@@ -27,8 +36,9 @@ def network_blocks(network: Mapping[str, Any], summary: Mapping[str, Any], *, ef
     bars = _bars(network)
     if bars:
         threads = counted(network["threads"], "thread")
-        caption = f"Median time from call to output with {threads}; the line spans the middle half of the calls."
-        yield Bars(bars, ("form", "latency", "beside costhub"), caption)
+        caption = f"Median time from call to output with {threads}"
+        titles = ("form", "latency", "middle half of the calls", "beside costhub")
+        yield Bars(bars, titles, caption, "the line spans the middle half of the calls")
     untuned = network["latencies"].get(UNTUNED)
     if untuned:
         yield Paragraph(_untuned_text(untuned["median_us"], network), is_note=True)
@@ -53,6 +63,7 @@ def _bars(network: Mapping[str, Any]) -> list[Bar]:
                 "" if form == TUNED else ratio_text(us, tuned_us),
                 latency.get("low_us"),
                 latency.get("high_us"),
+                span_text(latency),
                 is_ours=form == TUNED,
             )
         )

@@ -18,7 +18,6 @@ from costhub.dataset.tile_intrinsics import (
     ADD,
     FLAT,
     IMAGE,
-    LANES,
     LINE,
     MOST_PAIRS,
     REGISTERS_SCOPE,
@@ -35,80 +34,62 @@ MARK = "costhub.tile"
 SHAPES = ((2, 32), (4, 16), (1, 64))
 """Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
 _TILED = "meta_schedule.tiling_structure"
-_SPATIAL = 5
 _FEW_ROWS = 7
-_LINE_AXES = 4
-"""Axes of the weights of an image with few channels (`costhub.collector.workloads.bfloat16_pairs.line_convolution`)."""
+_LINE_AXES, _FLAT_AXES = 4, 4
+"""Axes of the weights of an image with few channels, and of sums without rows (``bfloat16_pairs``)."""
 
 
 def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
-    """Tiles a convolution of pairs in a blocked layout.
+    """Tiles a convolution of pairs.
 
     Args:
         schedule: A ``Schedule`` that records a trace.
-        block: The convolution.
+        block: The convolution, with or without an axis for the rows of its outputs.
         last: The block that computes the output from its sums, or the convolution itself.
-        rows_first: Whether rows are outermost, rather than blocks of channels.
+        rows_first: Whether rows, or places if there are no rows, are outermost, rather than blocks of channels.
         most: One of `SHAPES`.
     """
-    from tvm.tirx import IterVar
-
-    reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)
-    weights = schedule.get(block).reads[1].source.shape
-    form, pairs = LINE if len(weights) == _LINE_AXES else IMAGE, _most_pairs(int(weights[-2]))
+    weights, axes = schedule.get(block).reads[1].source.shape, len(schedule.get(block).writes[0].source.shape)
+    form, pairs = _form(len(weights), axes), _most_pairs(int(weights[-2]))
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
-    image, chunk, row, place, lane = schedule.get_loops(end)[:_SPATIAL]
+    image, chunk, *rows, place, lane = schedule.get_loops(end)
+    if form == FLAT and rows:
+        place, rows = schedule.fuse(*rows, place), []
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
     places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most[1]))
-    outer = [image, row, chunks, places] if rows_first else [image, chunks, row, places]
-    schedule.reorder(*outer, few_chunks, few_places, lane)
-    if end is not stored:
-        schedule.compute_at(stored, places, preserve_unit_loops=True)
-        _, few_chunks, inner_row, few_places, inner_lane = schedule.get_loops(stored)[-_SPATIAL:]
-        schedule.reorder(inner_row, few_chunks, few_places, inner_lane)
-        schedule.vectorize(lane)
-    _mark(schedule, stored, few_chunks, STORE, form)
-    schedule.compute_at(block, places, preserve_unit_loops=True)
-    _, chunk, row, place, lane, channel, *filter_loops = schedule.get_loops(block)[-_SPATIAL - reduced :]
-    channels, own = schedule.split(channel, [None, pairs])
-    schedule.reorder(row, channels, *filter_loops, chunk, place, lane, own)
-    _mark(schedule, block, chunk, ADD, form)
-
-
-def tile_flat(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
-    """Tiles a convolution of pairs whose rows are one; for the arguments, see `tile_convolution`."""
-    from tvm.tirx import IterVar
-
-    reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)
-    pairs = _most_pairs(int(schedule.get(block).reads[1].source.shape[-2]))
-    stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
-    end = stored if _same(schedule, last, block) else last
-    image, chunk, *between, lane = schedule.get_loops(end)
-    place = schedule.fuse(*between) if len(between) > 1 else between[0]
-    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
-    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most[1]))
-    outer = [image, places, chunks] if rows_first else [image, chunks, places]
+    outer = [image, *(rows or [places]), chunks] if rows_first else [image, chunks, *(rows or [places])]
+    outer += [places] if rows else []
     schedule.reorder(*outer, few_chunks, few_places, lane)
     if end is not stored:
         schedule.compute_at(stored, outer[-1], preserve_unit_loops=True)
-        few_chunks = schedule.get_loops(stored)[-3]
+        _, few_chunks, *row, few_places, inner_lane = schedule.get_loops(stored)[-axes:]
+        schedule.reorder(*row, few_chunks, few_places, inner_lane)
         schedule.vectorize(lane)
-    _mark(schedule, stored, few_chunks, STORE, FLAT)
+    _mark(schedule, stored, few_chunks, STORE, form)
     schedule.compute_at(block, outer[-1], preserve_unit_loops=True)
-    chunk, place, lane, channel, *filter_loops = schedule.get_loops(block)[-3 - reduced :]
-    channels, own = schedule.split(channel, [None, pairs])
-    schedule.reorder(channels, *filter_loops, chunk, place, lane, own)
-    _mark(schedule, block, chunk, ADD, FLAT)
+    own = schedule.get_loops(block)[len(outer) :]
+    (_, chunk, *row, place, lane), (channel, *filter_loops) = own[:axes], own[axes:]
+    channels, some = schedule.split(channel, [None, pairs])
+    schedule.reorder(*row, channels, *filter_loops, chunk, place, lane, some)
+    _mark(schedule, block, chunk, ADD, form)
+
+
+def _form(of_weights: int, of_sums: int) -> str:
+    """The form of a convolution, by the numbers of axes."""
+    if of_sums == _FLAT_AXES:
+        return FLAT
+    return LINE if of_weights == _LINE_AXES else IMAGE
 
 
 def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
     """Tiles a packed product of pairs; for the arguments, see `tile_convolution`."""
-    pairs = _most_pairs(int(schedule.get(block).reads[1].source.shape[1]))
+    *_, depth, lanes = (int(n) for n in schedule.get(block).reads[1].source.shape)
+    pairs = _most_pairs(depth)
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
     row, column = schedule.get_loops(end)[:2]
-    chunk, lane = schedule.split(column, [None, LANES])
+    chunk, lane = schedule.split(column, [None, lanes])
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
     places, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, most[1]))
     outer = [places, chunks] if rows_first else [chunks, places]
@@ -208,7 +189,7 @@ def _shape(block: Any, form: str) -> TileShape:
     """The sizes of a block that adds products: from the regions that it reads and writes."""
     (sums,) = ([int(r.extent) for r in region.region] for region in block.writes)
     image, weights = (region for region in block.reads if region.source.scope() != REGISTERS_SCOPE)
-    pairs = int(weights.region[-2].extent)
+    pairs, lanes = int(weights.region[-2].extent), int(weights.source.shape[-1])
     last = int(image.region[-1].extent) - pairs if form == LINE else int(image.region[-2].extent) - 1
-    blocks, places = (sums[-1] // LANES, sums[-2]) if form == ROWS else (sums[1], sums[-2])
-    return TileShape(form, blocks, places, pairs, last // (places - 1) if places > 1 else 1)
+    blocks, places = (sums[-1] // lanes, sums[-2]) if form == ROWS else (sums[1], sums[-2])
+    return TileShape(form, blocks, places, pairs, lanes, last // (places - 1) if places > 1 else 1)

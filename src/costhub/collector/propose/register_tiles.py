@@ -76,7 +76,9 @@ def blocked_space(target: Any) -> Any:
     matrix_units = has_matrix_units(target)
     rules = [_rule()(matrix_units), *(finishing if isinstance(rule, last) else rule for rule in usual)]
     finish = list(postproc.Postproc.create("llvm"))
-    finish.insert(-1, matrix_tiles.tensorize_tiles()() if matrix_units else postproc.RewriteTensorize(vectorize_init_loop=True))
+    finish.insert(
+        -1, matrix_tiles.tensorize_tiles()() if matrix_units else postproc.RewriteTensorize(vectorize_init_loop=True)
+    )
     return PostOrderApply(sch_rules=rules, postprocs=finish, mutator_probs="llvm")
 
 
@@ -159,6 +161,8 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]
         block: One of its blocks.
         matrix_units: Whether matrix units multiply pairs of bfloat16.
     """
+    from tvm.s_tir import ScheduleError
+
     name = schedule.get(block).name_hint
     if name in (NORM, *_SUMS):
         return [_tiled_norm(schedule, block)]
@@ -175,7 +179,11 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]
     found = []
     for tiler, rows_first in product(tilers, (False, True)):
         one = schedule.copy()
-        tiler(one, block, last, rows_first=rows_first)
+        try:
+            tiler(one, block, last, rows_first=rows_first)
+        except ScheduleError:  # a tile with parts of an image's rows: its sums are not computed where they are used
+            one = schedule.copy()
+            tiler(one, block, block, rows_first=rows_first)
         found.append(one)
     return found
 
@@ -317,6 +325,6 @@ _TILERS = {
 }
 _MATRIX_TILERS = {
     PAIR_CONVOLUTION: matrix_tiles.tile_convolution,
-    FLAT_CONVOLUTION: matrix_tiles.tile_flat,
+    FLAT_CONVOLUTION: matrix_tiles.tile_convolution,
     PAIR_PRODUCT: matrix_tiles.tile_product,
 }

@@ -248,7 +248,9 @@ def flat_convolution(shape: FlatShape) -> Any:
     """The kernel of such a convolution of pairs, in float32."""
     images, chunks = shape.image[0], shape.filters[1]
     outputs, _, rows, columns, side_by_side, lanes = shape.filters
-    data = te.placeholder([extent(n) for n in (images, chunks, shape.places_read, side_by_side)], "float32", name="data")
+    data = te.placeholder(
+        [extent(n) for n in (images, chunks, shape.places_read, side_by_side)], "float32", name="data"
+    )
     weights = te.placeholder([extent(size) for size in shape.filters], "float32", name="weights")
     channel = te.reduce_axis((0, extent(chunks * side_by_side)), name="ic")
     spanned = [te.reduce_axis((0, extent(n)), name=name) for n, name in ((rows, "kh"), (columns, "kw")) if n > 1]
@@ -263,7 +265,9 @@ def flat_convolution(shape: FlatShape) -> Any:
 
     flat = te.compute([extent(n) for n in (images, outputs, shape.places, lanes)], summed, name=FLAT_CONVOLUTION)
     out = te.compute(
-        [extent(size) for size in shape.out], lambda n, o, y, x, lane: flat[n, o, y * shape.width + x, lane], name="rows"
+        [extent(size) for size in shape.out],
+        lambda n, o, y, x, lane: flat[n, o, y * shape.width + x, lane],
+        name="rows",
     )
     return _function([data, weights, out], FUSABLE)
 

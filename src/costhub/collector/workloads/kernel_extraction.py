@@ -92,7 +92,9 @@ def extract_kernels(
 
     try:
         # What is computed from weights alone is computed once, before the network runs.
-        source = read_network(network, device="meta", lanes=lowering.lanes(target), bf16_unit=lowering.bf16_unit(target))
+        source = read_network(
+            network, device="meta", lanes=lowering.lanes(target), bf16_unit=lowering.bf16_unit(target)
+        )
         tvm_target = tvm.target.Target(target)
         fused = fuse(source.mod, tvm_target, fast_math=lowering.fast_math)
         found = _extracted(relax_integration.extract_tasks(fused, tvm_target), bounds)

@@ -212,7 +212,9 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         read = [image[0], packed[1], shape.places_read, packed[4]]
         paired = paired_image(image, (top, left, bottom, right), shape.places_read)
         data = self._made(paired, "image_pairs", call.args[0], read)
-        weights = self._made(paired_filters([int(n) for n in call.args[1].ty.shape]), "filter_pairs", call.args[1], packed)
+        weights = self._made(
+            paired_filters([int(n) for n in call.args[1].ty.shape]), "filter_pairs", call.args[1], packed
+        )
         kernel = self.builder_.add_func(flat_convolution(shape), PAIR_CONVOLUTION)
         return relax.op.call_tir(kernel, [data, weights], call.ty)
 
