@@ -215,7 +215,7 @@ def _computed(shape: TileShape, step: str) -> Any:
             given.append(T.Cast("int64", distance))
         with T.sblock("root"):
             _regions(buffers, step)
-            with T.attr(T.int32(0), "pragma_import_llvm", _LINKED[step](shape)):
+            with T.attr(T.int32(0), "pragma_import_llvm", tile_ir(step, shape)):
                 T.evaluate(T.call_extern("int32", f"costhub_{shape.name(step)}", *given))
     return builder.get()
 
@@ -382,6 +382,11 @@ define internal i32 @costhub_{shape.name(STORE)}(ptr %out, i64 %by, i64 %step) a
   ret i32 0
 }}
 """
+
+
+def tile_ir(step: str, shape: TileShape) -> str:
+    """The function in LLVM IR, ``costhub_`` and the name of an intrinsic, that the intrinsic calls."""
+    return _LINKED[step](shape)
 
 
 _LINKED: dict[str, Callable[[TileShape], str]] = {ZERO: _zero_ir, ADD: _add_ir, STORE: _store_ir}

@@ -54,9 +54,13 @@ def test_markdown() -> None:
 
 
 BARS = Bars(
-    [Bar("<b>ours</b>", 2.0, "2 ms", is_ours=True), Bar("theirs", 4.0, "4 ms", "twice as long", low=3.0, high=5.0)],
-    ("form", "latency", "beside"),
-    "The <i>caption</i>.",
+    [
+        Bar("<b>ours</b>", 2.0, "2 ms", is_ours=True),
+        Bar("theirs", 4.0, "4 ms", "twice as long", low=3.0, high=5.0, span="3 to 5"),
+    ],
+    ("form", "latency", "span", "beside"),
+    "The <i>caption</i>",
+    "the line is a span",
 )
 
 
@@ -66,18 +70,21 @@ def test_bars_are_as_wide_as_their_values_and_a_table_in_markdown() -> None:
 
     assert widths == ["width: 40.00%", "width: 80.00%", "left: 60.00%; width: 40.00%"]
     assert {"b"}.isdisjoint(page.tags)
-    assert all(text in page.text for text in ("<b>ours</b>", "2 ms", "twice as long", "The <i>caption</i>."))
+    assert all(
+        text in page.text
+        for text in ("<b>ours</b>", "2 ms", "twice as long", "The <i>caption</i>; the line is a span.")
+    )
     assert markdown_report("T", [BARS]).splitlines()[2:] == [
-        "| form | latency | beside |",
-        "|:---|:---|:---|",
-        "| &lt;b>ours&lt;/b> | 2 ms |  |",
-        "| theirs | 4 ms | twice as long |",
+        "| form | latency | span | beside |",
+        "|:---|:---|:---|:---|",
+        "| &lt;b>ours&lt;/b> | 2 ms |  |  |",
+        "| theirs | 4 ms | 3 to 5 | twice as long |",
         "",
         "The &lt;i>caption&lt;/i>.",
     ]
 
 
-@pytest.mark.parametrize("block", [Bars([], ("a", "b", "c")), Parts([]), Gallery([], "caption")])
+@pytest.mark.parametrize("block", [Bars([], ("a", "b", "c", "d")), Parts([]), Gallery([], "caption")])
 def test_nothing_to_show_is_no_error(block: Block) -> None:
     assert markdown_report("T", [block])
     assert "<h1>T</h1>" in html_report("T", [block])

@@ -111,6 +111,20 @@ def test_a_headline_measured_beside_other_programs_says_that_it_is_no_result(us:
     assert "no result" not in headline(quiet, {"load_average": 9.04, "cores": 2})
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "is_steady"), [(1900.0, 2100.0, True), (1500.0, 2600.0, False), (None, None, True)]
+)
+def test_calls_that_take_differently_long_are_no_result(
+    low: float | None, high: float | None, *, is_steady: bool
+) -> None:
+    timed = network(tuned=2000.0, torch=4100.0)
+    timed["latencies"]["tuned"] |= {"low_us": low, "high_us": high}
+
+    found = headline(timed, {"load_average": 0.1, "cores": 2})
+
+    assert ("took 1.50 ms to 2.60 ms: the machine was busy" in found) != is_steady
+
+
 def test_an_error_is_the_headline() -> None:
     wrong = {**network(), "error": "It is wrong."}
     assert headline(wrong, {"load_average": 9.0, "cores": 2}) == "It is wrong."

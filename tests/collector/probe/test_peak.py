@@ -32,6 +32,7 @@ CUDA = json.dumps({"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 102
         (cpu("znver5"), "bfloat16", "vdpbf16ps zmm"),
         (cpu("znver5"), "int8", "vpdpbusd zmm"),
         (cpu("sapphirerapids"), "float16", "vfmadd231ph zmm"),
+        (cpu("sapphirerapids"), "bfloat16", "tdpbf16ps"),
         (cpu("skylake-avx512"), "float32", "vfmadd231ps zmm"),
         (cpu("alderlake"), "int8", "vpdpbusd ymm"),
         (cpu("x86-64-v4"), "int8", "vpmaddubsw zmm"),

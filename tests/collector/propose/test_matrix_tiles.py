@@ -38,7 +38,7 @@ WORKLOADS = {
     "image, an odd number of blocks": lambda: convolution(nn.Conv2d(48, 32, 1), "silu", 16, 28, 48),
     "flat": lambda: convolution(nn.Conv2d(32, 32, 3, padding=1), "relu", 9, 7),
     "flat, 1x1": lambda: convolution(nn.Conv2d(32, 64, 1), "silu", 7, 7),
-    "flat, rows of a tile not whole": lambda: convolution(nn.Conv2d(32, 64, 1), "relu", 10, 14),
+    "flat, two rows in a tile": lambda: convolution(nn.Conv2d(32, 64, 1), "relu", 10, 14),
     "image, blocks of 8": lambda: convolution(nn.Conv2d(24, 24, 1), "", 16, 28, 24),
     "line": lambda: convolution(nn.Conv2d(3, 32, 7, 2, 3), "relu", 28, 30, 3),
     "line, patches": lambda: convolution(nn.Conv2d(3, 16, 4, 4), "", 32, 56, 3),

@@ -18,16 +18,17 @@ from costhub.collector.workloads.bfloat16_pairs import (
     LineShape,
     flat_convolution,
     line_convolution,
-    pair_extents,
-    paired_line_filters,
-    paired_lines,
     pair_convolution,
+    pair_extents,
     paired_columns,
     paired_filters,
     paired_image,
+    paired_line_filters,
+    paired_lines,
     paired_rows,
 )
 from costhub.collector.workloads.packed_products import packed_product, padded_rows
+from costhub.dataset.tile_intrinsics import MATRICES, VECTORS
 from costhub.dataset.workload import argument_shapes
 from tests.relax_networks import compiled
 
@@ -209,11 +210,12 @@ class Mixed(nn.Module):
         return self.odd(functional.gelu(self.dense(x)) * self.again(x))
 
 
-def test_a_network_rounds_what_its_kernels_multiply_and_nothing_else() -> None:
+@pytest.mark.parametrize("unit", [VECTORS, MATRICES])
+def test_a_network_rounds_what_its_kernels_multiply_and_nothing_else(unit: str) -> None:
     torch.manual_seed(0)
     network, example = Mixed(), torch.rand(1, 3, 20, 22)
 
-    found, called = compiled(network, example, bf16_unit="vectors")
+    found, called = compiled(network, example, bf16_unit=unit)
 
     with torch.no_grad():
         expected = network.eval()(example).numpy()

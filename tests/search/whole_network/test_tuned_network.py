@@ -85,7 +85,7 @@ def test_what_is_no_tensor_is_named(library: Path) -> None:
 def test_wrong_inputs_and_files_are_sentences(library: Path, tmp_path: Path) -> None:
     network = TunedNetwork(library, threads=1)
 
-    with pytest.raises(NetworkError, match=r"pair.so does not run with these inputs: .*float64"):
+    with pytest.raises(NetworkError, match=r"pair.so does not run with these inputs \(float64 \(4, 8\)\): .*float64"):
         network(torch.zeros(4, 8, dtype=torch.float64))
     with pytest.raises(NetworkError, match="expects 1 arguments"):
         network(torch.zeros(4, 8), torch.zeros(4, 8))

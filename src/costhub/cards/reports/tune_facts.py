@@ -27,8 +27,8 @@ PEAK_SOURCES = {
     "index": "from costhub's index of devices, not measured on this machine",
 }
 """`peak_source` of a report -> its wording."""
-UNSTEADY = 1.3
-"""Ratio of the ends of the middle half of the calls from which on a machine was not quiet; on a quiet one, it is 1.1."""
+UNSTEADY = 1.4
+"""From this ratio of the ends of the middle half of the calls on, a machine was not quiet."""
 EQUAL = 0.03
 """Latencies closer than this share are called equal: runs of one program differ by this much."""
 
@@ -303,7 +303,7 @@ def _unsteady_text(latency: Mapping[str, Any]) -> str:
     low, high = latency.get("low_us"), latency.get("high_us")
     if not low or not high or high < UNSTEADY * low:
         return ""
-    return f"The middle half of the calls took {span_text(latency)}: the machine was not quiet, so this is no result to cite."
+    return f"The middle half of the calls took {span_text(latency)}: the machine was busy, so do not cite it."
 
 
 def span_text(latency: Mapping[str, Any]) -> str:

@@ -21,6 +21,9 @@ _MADD = {
 # Two numbers in 32 bits, 1.5 twice, and twice a factor too small to change it; TVM splits up pairs on a GPU.
 _PAIRS = {"float16": ("f16x2", 0x3E003E00, 0x08000800), "bfloat16": ("bf16x2", 0x3FC03FC0, 0x30803080)}
 
+_TILE_ROUNDS = 16
+"""So many that clearing the registers, before them, takes no time to speak of."""
+
 Update = Callable[[Any, Any, Any], Any]
 """(an accumulator, its neighbour, a factor) -> the accumulator's new value, as expressions of TIR."""
 
@@ -117,6 +120,40 @@ define internal {vector} @costhub_dot({vector} %x, {vector} %near, {vector} %b) 
 
     start, factor = (np.array([bits], "uint32").view("float32")[0] for bits in _PAIRS["bfloat16"][1:])
     return Arithmetic("float32", lanes, 24, 4, update, start, factor, instruction, llvm)
+
+
+def bfloat16_tiles() -> Arithmetic:
+    """Products of bfloat16 in the tile registers of Intel's matrix units, which hold no accumulators of TVM's."""
+    from costhub.dataset.tile_intrinsics import ROWS, ZERO, TileShape, tile_ir
+
+    shape, updates = TileShape(ROWS, blocks=2, places=32, pairs=16, lanes=16, stride=1), 16
+    products = "\n  ".join(
+        f"call void @llvm.x86.tdpbf16ps(i8 {update % 4}, i8 {4 + update % 2}, i8 {6 + update // 2 % 2})"
+        for update in range(updates)
+    )
+    llvm = f"""{tile_ir(ZERO, shape)}
+declare void @llvm.x86.tdpbf16ps(i8, i8, i8)
+define internal float @costhub_dot(float %x, float %near, float %b) alwaysinline nounwind {{
+  %done = call i32 @costhub_{shape.name(ZERO)}()
+  br label %again
+again:
+  %round = phi i32 [ 0, %0 ], [ %next, %again ]
+  {products}
+  %next = add i32 %round, 1
+  %more = icmp ult i32 %next, {_TILE_ROUNDS}
+  br i1 %more, label %again, label %out
+out:
+  ret float %x
+}}
+"""
+
+    def update(x: Any, near: Any, b: Any) -> Any:
+        from tvm.tirx.script.builder import ir as T
+
+        return T.call_extern("float32", "costhub_dot", x, near, b)
+
+    operations = _TILE_ROUNDS * updates * 4 * shape.pairs * shape.lanes * shape.rows
+    return Arithmetic("float32", 1, 1, operations, update, np.float32(1.5), np.float32(1.0), r"\ttdpbf16ps\s", llvm)
 
 
 def dp4a(chains: int) -> Arithmetic:

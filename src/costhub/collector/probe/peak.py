@@ -1,7 +1,7 @@
 """Provides peak_gops: the operations per second that a device reaches using only registers.
 
-The peak of a device is that of its widest instruction. Matrix units (AMX, SME, tensor cores) are left out: a TVM
-program uses them only if its schedule was made for them.
+The peak of a device is that of its widest instruction. Of matrix units, only Intel's are measured, in bfloat16, for
+which there are schedules (`costhub.collector.propose.matrix_tiles`); others (SME, tensor cores) are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from costhub.collector.probe.forms import Arithmetic, bfloat16_dot, dot8, dp4a, fused, madd8, pairs_on_gpu, separate
+from costhub.collector.probe.forms import (
+    Arithmetic,
+    bfloat16_dot,
+    bfloat16_tiles,
+    dot8,
+    dp4a,
+    fused,
+    madd8,
+    pairs_on_gpu,
+    separate,
+)
 from costhub.collector.probe.kernels import (
     ProbeDevice,
     ProbeKernel,
@@ -65,6 +75,8 @@ def _of_x86(target: str, dtype: str) -> Arithmetic:
     if dtype == "int8":
         return _int8_of_x86(target)
     if dtype == "bfloat16":
+        if _has(target, "amx-bf16"):
+            return bfloat16_tiles()
         if not _has(target, "avx512bf16"):
             raise MeasureError("the target has no bfloat16 instructions (avx512bf16)")
         return bfloat16_dot("llvm.x86.avx512bf16.dpbf16ps.512", 512, r"\tvdpbf16ps\s.*%zmm")

@@ -39,7 +39,7 @@ COLUMNS = (
 KERNELS = (
     "Kernels compiled by TVM for the device's target, each the best of calls of 5 ms until 30 in a row bring "
     "nothing, in two passes. Peaks: independent chains of multiply-add in registers, an operation being one "
-    "multiplication or addition; matrix units are left out. *_gbs: bytes read by a sum over an array, all "
+    "multiplication or addition; of matrix units, only AMX in bfloat16. *_gbs: bytes read by a sum over an array, all "
     "cores together, the best array of at most 3/4 of a level and more than twice the level before; memory: "
     "more than four times the last cache. launch_overhead_us: median of an empty program in TVM's time "
     "evaluator."

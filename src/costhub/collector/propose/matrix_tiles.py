@@ -54,10 +54,14 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
     image, chunk, *rows, place, lane = schedule.get_loops(end)
-    if form == FLAT and rows:
-        place, rows = schedule.fuse(*rows, place), []
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
-    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most[1]))
+    if form == FLAT and rows:
+        # Whole rows of the output: TVM cannot compute the sums of a part of one where they are used.
+        (row,), rows, few_rows = rows, [], max(1, most[1] // int(schedule.get(place).extent))
+        places, few_places = schedule.split(row, schedule.sample_perfect_tile(row, 2, few_rows))
+        few_places = schedule.fuse(few_places, place)
+    else:
+        places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most[1]))
     outer = [image, *(rows or [places]), chunks] if rows_first else [image, chunks, *(rows or [places])]
     outer += [places] if rows else []
     schedule.reorder(*outer, few_chunks, few_places, lane)
@@ -148,7 +152,7 @@ def tensorize_tiles() -> Any:
 
 
 def tensorized(schedule: Any) -> bool:
-    """Replaces the marked blocks of a schedule by intrinsics; false if a tile does not fit the registers or wastes them."""
+    """Replaces the marked blocks of a schedule by intrinsics; false if a tile exceeds the registers or wastes them."""
     import tvm
     from tvm_ffi import structural_walk
 

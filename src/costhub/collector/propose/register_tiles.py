@@ -161,8 +161,6 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]
         block: One of its blocks.
         matrix_units: Whether matrix units multiply pairs of bfloat16.
     """
-    from tvm.s_tir import ScheduleError
-
     name = schedule.get(block).name_hint
     if name in (NORM, *_SUMS):
         return [_tiled_norm(schedule, block)]
@@ -179,11 +177,7 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]
     found = []
     for tiler, rows_first in product(tilers, (False, True)):
         one = schedule.copy()
-        try:
-            tiler(one, block, last, rows_first=rows_first)
-        except ScheduleError:  # a tile with parts of an image's rows: its sums are not computed where they are used
-            one = schedule.copy()
-            tiler(one, block, block, rows_first=rows_first)
+        tiler(one, block, last, rows_first=rows_first)
         found.append(one)
     return found
 

@@ -31,7 +31,7 @@ _HIGH = 0xFFFF0000
 _MOST_LANES = 16
 _TILE_ROWS = range(13, 17)
 """Rows of a tile that keep matrix units busy."""
-_LARGE = 1 << 17
+_LARGE = 1 << 13
 """Pairs that are rounded on all cores."""
 _Block = Sequence[int]
 
@@ -388,7 +388,7 @@ def line_convolution(shape: LineShape) -> Any:
 
 
 def _scheduled(function: Any) -> Any:
-    """The kernel in vectors. On one core, unless it is large: it takes no longer than waking a second one."""
+    """The kernel in vectors, on all cores unless it is small: each then rounds what is in its own cache."""
     schedule = Schedule(IRModule({"main": function}))
     *outer, last = schedule.get_loops(schedule.get_sblock(PAIRS))
     extents = [int(schedule.get(loop).extent) for loop in (*outer, last)]

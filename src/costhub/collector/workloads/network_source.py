@@ -147,7 +147,7 @@ class NetworkSource:
 
         Args:
             lanes: Maximum number of channels in a block (`Lowering.lanes`); 0 for torch's layouts.
-            bf16_unit: What multiplies convolutions and products with weights in bfloat16 (`Lowering.bf16_unit`); "" for float32.
+            bf16_unit: What multiplies in bfloat16 (`Lowering.bf16_unit`); "" for float32.
         """
         if not lanes or self.exported is None:
             return self
@@ -163,7 +163,7 @@ def read_network(name: str, *, device: str = "cpu", lanes: int = 0, bf16_unit: s
         device: ``meta`` for a torch network without weights, which takes no time and no memory.
         lanes: Most channels in a block, for convolutions in blocked layouts (`Lowering.lanes`); a relax module
             keeps its own layouts.
-        bf16_unit: What multiplies convolutions and products with weights in bfloat16 (`Lowering.bf16_unit`); "" for float32.
+        bf16_unit: What multiplies in bfloat16 (`Lowering.bf16_unit`); "" for float32.
 
     Raises:
         WorkloadError: The file holds no network whose inputs are tensors of known sizes.

@@ -64,8 +64,8 @@ def pack_products(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     Args:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
         lanes: Outputs in a vector (`vector_lanes`).
-        bf16_unit: What multiplies these products, and convolutions in blocked layouts, in bfloat16, and adds in float32:
-            ``vectors``, or ``matrices``, which read places of several rows at once; "" for float32.
+        bf16_unit: What multiplies these products, and convolutions in blocked layouts, in bfloat16: ``vectors``, or
+            ``matrices``, which read places of several rows at once; "" for float32.
     """
     rows = _InRows(mod)
     rows.builder_.update_func(mod.get_global_var("main"), rows.visit_expr(mod["main"]))

@@ -54,7 +54,7 @@ def import_network(
         inputs: Inputs of its ``forward``, by position.
         lanes: Maximum channels in a block, if convolutions should use blocked layouts (`block_layouts`); 0 for
             none.
-        bf16_unit: What multiplies convolutions and products with weights in bfloat16 (``vectors``, ``matrices``); "" for float32.
+        bf16_unit: What multiplies in bfloat16 (``vectors`` or ``matrices``); "" for float32.
 
     Returns:
         The module (``tvm.IRModule``), whose ``main`` takes the inputs and the values that ``main_transform_params``

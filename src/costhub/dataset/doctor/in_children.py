@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
-from costhub.dataset.tile_intrinsics import register_tiles
 from costhub.dataset.metaschedule.export_pool import record_texts, workload_line
 from costhub.dataset.metaschedule.import_pool import (
     LoadedWorkload,
@@ -21,6 +20,7 @@ from costhub.dataset.metaschedule.import_pool import (
 )
 from costhub.dataset.metaschedule.lines import parse_record
 from costhub.dataset.metaschedule.translate import is_todays, translate_target
+from costhub.dataset.tile_intrinsics import register_tiles
 from costhub.dataset.trace import check_decisions
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
