@@ -10,6 +10,7 @@ import click
 
 from costhub.collector.device.local import local_target
 from costhub.dataset.intrinsics import load_intrinsics
+from costhub.search.database import open_database
 from costhub.search.strategies.search_space import DatabaseRecord, read_records
 from scripts.bench.common import machine, options
 from scripts.bench.common.remeasure import measured_in_turn
@@ -19,11 +20,10 @@ from scripts.tables.search import picked_table
 def best_known(database: Path, top: int) -> list[list[DatabaseRecord]]:
     """The fastest programs of each workload of a MetaSchedule database, as the search measured them."""
     import tvm
-    from tvm.s_tir import meta_schedule as ms
 
     target = tvm.target.Target(local_target())
     by_workload: dict[Any, list[DatabaseRecord]] = {}
-    for each in read_records(ms.database.JSONDatabase(work_dir=str(database)), target):
+    for each in read_records(open_database(database), target):
         if each.run_s:
             by_workload.setdefault(each.record.workload, []).append(each)
     return [sorted(programs, key=latency_s)[:top] for programs in by_workload.values()]

@@ -17,6 +17,9 @@ import os
 import sys
 import types
 from functools import cache
+from pathlib import Path
+
+from costhub.dataset.tile_intrinsics import register_tiles_of
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
@@ -33,16 +36,23 @@ PAIR_DOTS = {lanes: f"dot_{lanes}x2_bf16_avx512" for lanes in (16, 8, 4)}
 """Lanes -> name of the intrinsic that adds two products of bfloat16 to each of so many float32 sums."""
 
 
-def load_intrinsics(target_kind: str) -> None:
+def load_intrinsics(target_kind: str, *, database: str | Path | None = None) -> None:
     """Registers the tensor intrinsics that schedules for `target_kind` (``"llvm"``, ``"cuda"``, …) may name.
 
     Also corrects TVM's VNNI intrinsic (`register_vnni`). You can call it again, and for several kinds.
+
+    Args:
+        target_kind: TVM's name for the kind of target.
+        database: The folder of a MetaSchedule database, whose traces may name intrinsics for matrix units
+            (`costhub.dataset.tile_intrinsics`); call it before TVM opens the database.
 
     Example:
         >>> load_intrinsics("llvm")
     """
     import tvm
 
+    if database is not None:
+        register_tiles_of(Path(database))
     modules = MODULES_OF_KIND.get(target_kind)
     if modules is None:
         _import_whole_package()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.shards.lock import FolderLock
-from costhub.dataset.tile_intrinsics import register_tiles
+from costhub.dataset.tile_intrinsics import register_tiles_of
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
 
 FILES = ("database_workload.json", "database_tuning_record.json")
@@ -87,13 +87,19 @@ class SearchDatabase:
 def open_database(folder: Path) -> Any:
     """Opens a folder of `FILES` as a ``ms.database.JSONDatabase``, which replays every trace.
 
-    The intrinsics for matrix units that the traces name are registered first (`register_tiles`).
+    The intrinsics for matrix units that the traces name are registered first (`register_tiles_of`).
+
+    Raises:
+        WorkloadError: A trace names tiles that cannot be.
+
+    Example:
+        >>> import tempfile
+        >>> len(open_database(Path(tempfile.mkdtemp())))
+        0
     """
     from tvm.s_tir import meta_schedule as ms
 
-    records = folder / FILES[1]
-    if records.exists():
-        register_tiles(records.read_text())
+    register_tiles_of(folder)
     return ms.database.JSONDatabase(work_dir=os.fspath(folder))
 
 

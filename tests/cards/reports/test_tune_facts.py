@@ -146,6 +146,13 @@ def test_what_the_last_programs_gained_is_said_where_it_is_known() -> None:
     assert "the time of all workloads together" in gain_text([row("a"), row("b")], "workload")
 
 
+@pytest.mark.parametrize(("before", "whose"), [((0, 0), ""), ((8, 0), ", 8 of them"), ((8, 8), ", all of them")])
+def test_programs_of_earlier_searches_are_counted(before: tuple[int, int], whose: str) -> None:
+    rows = [row(name, trials_before=count) for name, count in zip("ab", before, strict=True)]
+
+    assert effort_text(rows) == f"16 programs of 2 kernels measured in 20 s{whose and f'{whose} by earlier searches'}"
+
+
 def test_the_effort_is_a_sentence() -> None:
     assert effort_text([row("a", failures=2, seconds=130.0), row("b")]) == (
         "16 programs of 2 kernels measured in 2.3 min, 2 of them failed"

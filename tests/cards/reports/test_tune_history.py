@@ -45,6 +45,20 @@ def test_a_search_that_went_on_took_the_seconds_of_both() -> None:
     assert second["workloads"][0]["seconds"] == 25.0
 
 
+def test_a_search_that_went_on_keeps_what_the_first_one_recorded() -> None:
+    first, second = report("a"), report("a")
+    first["workloads"][0] |= {"trials": 16, "measured_us": [4.0] * 15 + [3.0], "stages": {"running": 5.0}}
+    best_first = {"measured_us": [3.0] + [4.0] * 15 + [2.5], "curve": [[16, 3.0], [17, 2.5]]}
+    second["workloads"][0] |= {"trials": 17, **best_first, "stages": {"running": 1.0, "building": 2.0}}
+
+    (row,) = with_earlier(second, first)["workloads"]
+
+    assert row["curve"] == [[1, 4.0], [16, 3.0], [17, 2.5]]
+    assert row["measured_us"] == [4.0] * 15 + [3.0, 2.5]
+    assert row["stages"] == {"running": 6.0, "building": 2.0}
+    assert row["trials_before"] == 16
+
+
 def test_each_search_is_named_with_what_is_left_of_it() -> None:
     joined = with_earlier(report("b", created="second"), report("a", "b"))
     joined = with_earlier(report("c", created="third"), joined)

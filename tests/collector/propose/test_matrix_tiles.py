@@ -40,10 +40,19 @@ WORKLOADS = {
     "flat, 1x1": lambda: convolution(nn.Conv2d(32, 64, 1), "silu", 7, 7),
     "flat, two rows in a tile": lambda: convolution(nn.Conv2d(32, 64, 1), "relu", 10, 14),
     "image, blocks of 8": lambda: convolution(nn.Conv2d(24, 24, 1), "", 16, 28, 24),
+    "flat, rows that no tile may split": lambda: convolution(nn.Conv2d(32, 64, 1), "relu", 13, 6),
+    "image, dilation": lambda: convolution(nn.Conv2d(32, 32, 3, padding=2, dilation=2), "", 16, 18),
+    "image, two of them": lambda: kernel(
+        Layer(nn.Conv2d(32, 32, 1), "silu"), torch.rand(2, 32, 16, 16), 16, bf16_unit="matrices"
+    ),
+    "line, wide steps": lambda: convolution(nn.Conv2d(1, 16, (2, 40), (1, 40)), "", 4, 640, 1),
     "line": lambda: convolution(nn.Conv2d(3, 32, 7, 2, 3), "relu", 28, 30, 3),
     "line, patches": lambda: convolution(nn.Conv2d(3, 16, 4, 4), "", 32, 56, 3),
     "dense": lambda: kernel(Layer(nn.Linear(64, 48), "silu"), torch.rand(1, 32, 64), 16, bf16_unit="matrices"),
     "dense, padded rows": lambda: kernel(Layer(nn.Linear(64, 48)), torch.rand(1, 37, 64), 16, bf16_unit="matrices"),
+    "dense, an odd number of pairs": lambda: kernel(
+        Layer(nn.Linear(34, 48), "silu"), torch.rand(1, 32, 34), 16, bf16_unit="matrices"
+    ),
     "dense, a row": lambda: kernel(Layer(nn.Linear(64, 64)), torch.rand(1, 1, 64), 16, bf16_unit="matrices"),
 }
 
@@ -69,7 +78,7 @@ def test_products_are_computed_by_matrix_units_and_replayed(name: str) -> None:
     for schedule in schedules:
         assembly = tvm.compile(schedule.mod, target=tvm.target.Target(json.loads(XEON))).mod.inspect_source("s")
         assert "tdpbf16ps" in assembly
-        assert "vdpbf16ps" not in assembly.replace("tdpbf16ps", "")
+        assert "vdpbf16ps" not in assembly
         tvm.ir.assert_structural_equal(replay(workload(name), trace_to_json(schedule.trace)).mod, schedule.mod)
 
 
@@ -88,7 +97,7 @@ def test_whatever_the_tiles_the_sums_are_the_same(name: str) -> None:
         np.testing.assert_allclose(tensors[-1].numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "fewest"), [("image", 9), ("flat", 8), ("dense", 8), ("dense, a row", 1)])
+@pytest.mark.parametrize(("name", "fewest"), [("image", 9), ("flat", 8), ("dense", 8)])
 def test_tiles_of_few_rows_are_refused_where_others_fit(name: str, fewest: int) -> None:
     names = [
         str(instruction.attrs[0])

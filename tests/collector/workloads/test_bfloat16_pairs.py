@@ -14,17 +14,10 @@ from torch import nn
 from torch.nn import functional
 
 from costhub.collector.workloads.bfloat16_pairs import (
-    FlatShape,
-    LineShape,
-    flat_convolution,
-    line_convolution,
     pair_convolution,
-    pair_extents,
     paired_columns,
     paired_filters,
     paired_image,
-    paired_line_filters,
-    paired_lines,
     paired_rows,
 )
 from costhub.collector.workloads.packed_products import packed_product, padded_rows
@@ -84,11 +77,21 @@ def test_a_product_of_pairs_is_that_of_the_rounded_numbers(rows: int, depth: int
     data, weights = draw(rows, depth), draw(depth, columns)
 
     pairs = (
-        computed(paired_rows(rows, depth, padded_rows(rows)), data),
+        computed(paired_rows(rows, depth, (padded_rows(rows), depth // 2)), data),
         computed(paired_columns(depth, columns, lanes), weights),
     )
     found = computed(packed_product(rows, depth // 2, columns, lanes, pairs=True), *pairs)
 
+    np.testing.assert_allclose(found, bf16(data) @ bf16(weights), rtol=1e-5, atol=1e-5)
+
+
+def test_zeros_at_the_end_of_a_row_add_nothing() -> None:
+    data, weights = draw(5, 34), draw(34, 32)
+
+    pairs = computed(paired_rows(5, 34, (5, 32)), data), computed(paired_columns(34, 32, 16, 32), weights)
+
+    assert [value.shape for value in pairs] == [(5, 32), (2, 32, 16)]
+    found = computed(packed_product(5, 32, 32, 16, pairs=True), *pairs)
     np.testing.assert_allclose(found, bf16(data) @ bf16(weights), rtol=1e-5, atol=1e-5)
 
 
@@ -117,80 +120,6 @@ def test_a_convolution_of_pairs_is_that_of_the_rounded_numbers(
     expected = functional.conv2d(padded, weights, stride=stride, dilation=dilation)
     own = torch.from_numpy(found).permute(0, 1, 4, 2, 3).reshape(expected.shape)
     np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-5)
-
-
-def as_torch(blocked: np.ndarray) -> torch.Tensor:
-    """An image (n, c, h, w, b) as (n, c, h, w)."""
-    images, chunks, height, width, block = blocked.shape
-    return torch.from_numpy(blocked).permute(0, 1, 4, 2, 3).reshape(images, chunks * block, height, width)
-
-
-def filters_as_torch(blocked: np.ndarray) -> torch.Tensor:
-    """Weights (o / l, i / b, h, w, b, l) as (o, i, h, w)."""
-    outputs, inputs, height, width, block, lanes = blocked.shape
-    return torch.from_numpy(blocked).permute(0, 5, 1, 4, 2, 3).reshape(outputs * lanes, inputs * block, height, width)
-
-
-@pytest.mark.parametrize(
-    ("chunks", "size", "kernel", "padding", "dilation"),
-    [
-        (2, (7, 7), (3, 3), (1, 1, 1, 1), (1, 1)),
-        (3, (5, 6), (1, 1), (0, 0, 0, 0), (1, 1)),
-        (2, (9, 8), (3, 2), (2, 0, 1, 3), (2, 1)),
-        (1, (4, 14), (1, 3), (0, 1, 0, 1), (1, 1)),
-    ],
-)
-def test_rows_in_one_give_the_same_convolution(
-    chunks: int,
-    size: tuple[int, int],
-    kernel: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-) -> None:
-    image, filters = draw(1, chunks, *size, 4), draw(2, chunks, *kernel, 4, 8)
-    blocks, side_by_side = pair_extents(chunks, 4)
-    shape = FlatShape(image.shape, (2, blocks, *kernel, side_by_side, 8), padding, dilation)
-
-    pairs = computed(paired_image(image.shape, padding, shape.places_read), image)
-    found = computed(flat_convolution(shape), pairs, computed(paired_filters(filters.shape), filters))
-
-    top, left, bottom, right = padding
-    padded = functional.pad(as_torch(bf16(image)), (left, right, top, bottom))
-    expected = functional.conv2d(padded, filters_as_torch(bf16(filters)), dilation=dilation)
-    np.testing.assert_allclose(as_torch(found), expected, rtol=1e-5, atol=1e-4)
-    assert shape.places >= size[0] * shape.out[3]
-
-
-@pytest.mark.parametrize(
-    ("channels", "size", "kernel", "strides", "padding"),
-    [
-        (3, (15, 17), (7, 7), (2, 2), (3, 3, 3, 3)),
-        (3, (12, 12), (4, 4), (4, 4), (0, 0, 0, 0)),
-        (1, (9, 11), (3, 3), (1, 1), (1, 1, 1, 1)),
-        (2, (9, 11), (3, 2), (3, 1), (1, 0, 0, 2)),
-        (3, (8, 8), (1, 5), (2, 2), (0, 2, 0, 2)),
-        (3, (8, 8), (2, 7), (1, 3), (0, 0, 1, 0)),
-    ],
-)
-def test_places_and_channels_in_one_row_give_the_same_convolution(
-    channels: int,
-    size: tuple[int, int],
-    kernel: tuple[int, int],
-    strides: tuple[int, int],
-    padding: tuple[int, int, int, int],
-) -> None:
-    image, filters = draw(1, 1, *size, channels), draw(2, 1, *kernel, channels, 8)
-    shape = LineShape(image.shape, filters.shape, strides, padding)
-
-    pairs = computed(paired_lines(shape), image), computed(paired_line_filters(shape), filters)
-    found = computed(line_convolution(shape), *pairs)
-
-    assert pairs[0].shape == shape.pairs
-    assert pairs[1].shape == shape.filters
-    top, left, bottom, right = padding
-    padded = functional.pad(as_torch(bf16(image)), (left, right, top, bottom))
-    expected = functional.conv2d(padded, filters_as_torch(bf16(filters)), stride=strides)
-    np.testing.assert_allclose(as_torch(found), expected, rtol=1e-5, atol=1e-4)
 
 
 class Mixed(nn.Module):
@@ -229,6 +158,39 @@ def test_a_network_rounds_what_its_kernels_multiply_and_nothing_else(unit: str) 
     assert any("convd_NCHWc_pairs_add" in name and "relu" in name for name in products)
     assert sum(count for name, count in called.items() if "depthwise" in name) == 1
     assert not any("convd_NCHWc" in name and "pairs" not in name and "depthwise" not in name for name in called)
+
+
+class Branches(nn.Module):
+    """Two convolutions of one image whose zeros are as many, at other sides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.along, self.down = nn.Conv2d(32, 16, (1, 3), padding=(0, 1)), nn.Conv2d(32, 16, (3, 1), padding=(1, 0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.along(x) + self.down(x)
+
+
+@pytest.mark.parametrize("unit", [VECTORS, MATRICES])
+def test_each_layout_of_an_image_is_rounded_for_itself(unit: str) -> None:
+    torch.manual_seed(0)
+    network, example = Branches(), torch.rand(1, 32, 8, 8)
+
+    found, _ = compiled(network, example, bf16_unit=unit)
+
+    with torch.no_grad():
+        expected = network.eval()(example).numpy()
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+@pytest.mark.parametrize(("depth", "pairs"), [(34, 32), (64, 32), (100, 50)])
+def test_rows_are_filled_up_where_matrix_units_could_add_a_few_pairs_only(depth: int, pairs: int) -> None:
+    from costhub.collector.workloads.relax_import import import_network
+
+    mod, _ = import_network(nn.Linear(depth, 32), (torch.rand(4, depth),), lanes=16, bf16_unit=MATRICES)
+
+    (kernel,) = (f for g, f in mod.functions.items() if g.name_hint.startswith("matmul_pairs"))
+    assert [int(n) for n in kernel.buffer_map[kernel.params[0]].shape] == [4, pairs]
 
 
 def test_without_the_precision_no_kernel_has_pairs() -> None:

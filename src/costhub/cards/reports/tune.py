@@ -133,7 +133,8 @@ def _blocks(summary: Mapping[str, Any], plots: Mapping[str, str]) -> Iterator[Bl
         yield from usage_blocks(network)
     yield Heading("Use the database" if networks else "Use it")
     yield Paragraph(f"The best schedule of each {what} is in the TVM database in the folder {summary['database']}:")
-    yield Code(compile_tir_usage(summary["database"]))
+    in_bf16 = any(network.get("precision") == "bf16" for network in networks)
+    yield Code(compile_tir_usage(summary["database"], in_bf16=in_bf16))
     yield from _seconds(rows)
     yield from _origins(summary)
 
@@ -165,13 +166,13 @@ def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, together: str) -> Iterator[Block]:
     """The table of kernels, the most time-consuming first, with their peak and sum."""
-    weighted = len(rows) > 1 and (what == "kernel" or any((row.get("weight") or 1.0) != 1.0 for row in rows))
-    yield Heading("Kernels by their share of the time" if weighted else f"The {what}{'s' if len(rows) > 1 else ''}")
-    if weighted and len(rows) > _MOST_ROWS:
+    by_share = len(rows) > 1 and (what == "kernel" or any((row.get("weight") or 1.0) != 1.0 for row in rows))
+    yield Heading("Kernels by their share of the time" if by_share else f"The {what}{'s' if len(rows) > 1 else ''}")
+    if by_share and len(rows) > _MOST_ROWS:
         few = len(rows) // 6
         share = sum(row["share"] or 0.0 for row in rows[:few])
         yield Paragraph(f"{few} of {counted(len(rows), what)} take {share:.0%} of the time of all of them.")
-    columns = _columns(rows, what, weighted=weighted)
+    columns = _columns(rows, what, by_share=by_share)
     yield Table(rows[:_MOST_ROWS], columns)
     keys = {column.key for column in columns}
     notes = {
@@ -192,7 +193,7 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, togethe
         yield Paragraph(f"No program ran for {', '.join(empty)}.")
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], what: str, *, weighted: bool) -> list[TableColumn]:
+def _columns(rows: Sequence[Mapping[str, Any]], what: str, *, by_share: bool) -> list[TableColumn]:
     """The columns that have something to show."""
 
     def known(key: str) -> bool:
@@ -200,8 +201,8 @@ def _columns(rows: Sequence[Mapping[str, Any]], what: str, *, weighted: bool) ->
 
     more = {
         "device": len({row.get("device") for row in rows}) > 1,
-        "weight": weighted,
-        "share": weighted,
+        "weight": by_share,
+        "share": by_share,
         "gflops": known("gflops"),
         "of_peak": known("of_peak"),
         "untuned_us": known("untuned_us"),
@@ -280,11 +281,18 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     yield Details("Seconds of each", [Table(table, _STAGE_COLUMNS)])
 
 
-def compile_tir_usage(database: str) -> str:
-    """Python code that compiles the first workload of a database."""
+def compile_tir_usage(database: str, *, in_bf16: bool = False) -> str:
+    """Python code that compiles the first workload of a database.
+
+    Args:
+        database: The folder.
+        in_bf16: Whether its schedules may name the intrinsics of costhub for bfloat16.
+    """
+    loaded = "from costhub.dataset.intrinsics import load_intrinsics\n" * in_bf16
+    loading = f"load_intrinsics('llvm', database={database!r})\n" * in_bf16
     return (
         "import tvm\n"
-        "from tvm.s_tir import meta_schedule as ms\n\n"
+        f"{loaded}from tvm.s_tir import meta_schedule as ms\n\n{loading}"
         f"database = ms.database.JSONDatabase(work_dir={database!r})\n"
         "workload = database.get_all_tuning_records()[0].workload\n"
         "(best,) = database.get_top_k(workload, 1)\n"

@@ -28,7 +28,7 @@ PEAK_SOURCES = {
 }
 """`peak_source` of a report -> its wording."""
 UNSTEADY = 1.4
-"""From this ratio of the ends of the middle half of the calls on, a machine was not quiet."""
+"""The machine was busy if the slowest of the middle half of the calls took so many times as long as the fastest."""
 EQUAL = 0.03
 """Latencies closer than this share are called equal: runs of one program differ by this much."""
 
@@ -165,7 +165,10 @@ def effort_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
     trials, failures = sum(row["trials"] for row in rows), sum(row["failures"] for row in rows)
     seconds = sum(row["seconds"] for row in rows)
     time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+    before = sum(row.get("trials_before", 0) for row in rows)
     text = f"{counted(trials, 'program')} of {counted(len(rows), what)} measured in {time}"
+    if before:
+        text += f", {'all' if before == trials else f'{before:,d}'} of them by earlier searches"
     return f"{text}, {failures} of them failed" if failures else text
 
 

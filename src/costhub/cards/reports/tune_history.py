@@ -67,10 +67,22 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
 
 
 def _continued(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The row of a workload whose programs were measured by several searches, with the seconds of all of them."""
+    """The row of a workload whose programs were measured by several searches, with what all of them recorded.
+
+    The last search finds the programs of the others in its database, which knows neither their order nor the time.
+    """
     if earlier is None or earlier.get("trials", 0) > row.get("trials", 0) or "seconds" not in row:
         return row
-    return {**row, "seconds": row["seconds"] + earlier.get("seconds", 0.0)}
+    before = earlier.get("trials", 0)
+    joined = {**row, "seconds": row["seconds"] + earlier.get("seconds", 0.0), "trials_before": before}
+    if earlier.get("curve"):
+        joined["curve"] = [*earlier["curve"], *(point for point in row.get("curve", ()) if point[0] > before)]
+    if len(earlier.get("measured_us") or ()) == before:
+        joined["measured_us"] = [*earlier["measured_us"], *(row.get("measured_us") or ())[before:]]
+    if row.get("stages") and earlier.get("stages"):
+        both = dict.fromkeys([*earlier["stages"], *row["stages"]])
+        joined["stages"] = {key: earlier["stages"].get(key, 0.0) + row["stages"].get(key, 0.0) for key in both}
+    return joined
 
 
 def _searches(earlier: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -33,8 +33,16 @@ ZEN_OR_ZEN2 = 23
 # Cascade Lake and Cooper Lake share it and differ in their instructions.
 INTEL_FAMILY = 6
 INTEL_MODELS = {
-    **{79: "broadwell", 86: "broadwell", 106: "icelake", 108: "icelake", 143: "sapphirerapids", 207: "emeraldrapids"},
-    **{173: "graniterapids", 174: "graniterapids", 175: "sierraforest", 221: "clearwaterforest"},
+    79: "broadwell",
+    86: "broadwell",
+    106: "icelake",
+    108: "icelake",
+    143: "sapphirerapids",
+    173: "graniterapids",
+    174: "graniterapids",
+    175: "sierraforest",
+    207: "emeraldrapids",
+    221: "clearwaterforest",
 }
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
@@ -116,6 +124,12 @@ def _whole_cpu() -> dict[str, Any]:
     }
 
 
+def cpu_flags() -> set[str]:
+    """The instruction sets that Linux lists for this machine's CPU, in its names; none on other systems."""
+    facts = _cpuinfo(physical_cpus()[-1])
+    return set(facts.get("flags", facts.get("Features", "")).split())
+
+
 def _x86_facts(facts: dict[str, str], flags: set[str]) -> dict[str, str]:
     return {
         "vendor": _vendor(facts),
@@ -165,11 +179,13 @@ def _pair(line: str) -> tuple[str, str]:
 
 def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
     host = archspec.cpu.host()
-    family, model = int(facts.get("cpu family", 0)), int(facts.get("model", 0))
-    if facts.get("vendor_id") == "GenuineIntel" and family == INTEL_FAMILY:
-        return INTEL_MODELS.get(model, str(host.name))
-    if facts.get("vendor_id") != "AuthenticAMD":
+    vendor = facts.get("vendor_id")
+    if vendor not in ("AuthenticAMD", "GenuineIntel"):
         return str(host.name)
+    family = int(facts.get("cpu family", 0))
+    if vendor == "GenuineIntel":
+        known = INTEL_MODELS if family == INTEL_FAMILY else {}
+        return known.get(int(facts.get("model", 0)), str(host.name))
     if family == ZEN_OR_ZEN2 and host.vendor == "generic":
         return "zen2"
     zen4 = family == 25 and "avx512f" in flags

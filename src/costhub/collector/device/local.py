@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.device.cpu_state import core_count
-from costhub.collector.device.identity import ISA_LEVELS, identify, isa_level
+from costhub.collector.device.identity import ISA_LEVELS, cpu_flags, identify, isa_level
 from costhub.errors import DeviceError
 from costhub.names import close_names
 
@@ -29,6 +29,8 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
     if kind == "cpu":
         target = json.loads(str(tvm.target.Target.from_device("cpu")))
         fields = {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
+        if hidden := hidden_features(fields):
+            fields["mattr"] = [*fields.get("mattr", ()), *(f"-{feature}" for feature in hidden)]
         if isa is not None:
             fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
         return {**fields, "num-cores": threads or core_count()}
@@ -36,6 +38,26 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
         raise DeviceError(f"TVM sees no {kind} device on this machine; --device auto is its CPU.")
     exported = json.loads(str(tvm.target.Target.from_device(kind)))
     return {k: v for k, v in exported.items() if k not in ("keys", "tag")}
+
+
+def hidden_features(target: Mapping[str, Any]) -> list[str]:
+    """Instructions that LLVM expects of the CPU that it names, but that Linux does not list, in LLVM's names.
+
+    LLVM takes the name from the CPU's model number. A hypervisor may hide the CPU's larger units, whose instructions
+    then end the process.
+
+    Args:
+        target: A dictionary for TVM.
+    """
+    import tvm
+
+    listed = cpu_flags()
+    expected = tvm.target.codegen.llvm_get_cpu_features(tvm.target.Target(dict(target))) if listed else {}
+    return [name for name, flag in HIDEABLE.items() if name in set(map(str, expected)) and flag not in listed]
+
+
+HIDEABLE = {"amx-tile": "amx_tile", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "avx512bf16": "avx512_bf16"}
+"""LLVM's name of a feature -> Linux's, for what costhub uses without asking."""
 
 
 @dataclass(frozen=True)

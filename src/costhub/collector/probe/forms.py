@@ -124,7 +124,7 @@ define internal {vector} @costhub_dot({vector} %x, {vector} %near, {vector} %b) 
 
 def bfloat16_tiles() -> Arithmetic:
     """Products of bfloat16 in the tile registers of Intel's matrix units, which hold no accumulators of TVM's."""
-    from costhub.dataset.tile_intrinsics import ROWS, ZERO, TileShape, tile_ir
+    from costhub.dataset.tile_ir import ROWS, ZERO, TileShape, tile_ir
 
     shape, updates = TileShape(ROWS, blocks=2, places=32, pairs=16, lanes=16, stride=1), 16
     products = "\n  ".join(

@@ -14,23 +14,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from costhub.dataset.tile_intrinsics import (
-    ADD,
-    FLAT,
-    IMAGE,
-    LINE,
-    MOST_PAIRS,
-    REGISTERS_SCOPE,
-    ROWS,
-    STORE,
-    ZERO,
-    TileShape,
-    register_tile,
-)
+from costhub.dataset.tile_intrinsics import REGISTERS_SCOPE, TABLE_LOCK, register_tile
+from costhub.dataset.tile_ir import ADD, FLAT, IMAGE, LINE, MOST_PAIRS, ROWS, STORE, ZERO, TileShape
 from costhub.errors import WorkloadError
 
 MARK = "costhub.tile"
-"""Annotation of a block that an intrinsic computes: a step and a form."""
+"""Annotation of a block that an intrinsic computes: a step, a form, and of sums the places that stay together."""
 SHAPES = ((2, 32), (4, 16), (1, 64))
 """Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
 _TILED = "meta_schedule.tiling_structure"
@@ -55,9 +44,11 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
     end = stored if _same(schedule, last, block) else last
     image, chunk, *rows, place, lane = schedule.get_loops(end)
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
+    unit = 1
     if form == FLAT and rows:
         # Whole rows of the output: TVM cannot compute the sums of a part of one where they are used.
-        (row,), rows, few_rows = rows, [], max(1, most[1] // int(schedule.get(place).extent))
+        (row,), rows, unit = rows, [], int(schedule.get(place).extent)
+        few_rows = max(1, most[1] // unit)
         places, few_places = schedule.split(row, schedule.sample_perfect_tile(row, 2, few_rows))
         few_places = schedule.fuse(few_places, place)
     else:
@@ -70,13 +61,13 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
         _, few_chunks, *row, few_places, inner_lane = schedule.get_loops(stored)[-axes:]
         schedule.reorder(*row, few_chunks, few_places, inner_lane)
         schedule.vectorize(lane)
-    _mark(schedule, stored, few_chunks, STORE, form)
+    _mark(schedule, stored, few_chunks, f"{STORE} {form}")
     schedule.compute_at(block, outer[-1], preserve_unit_loops=True)
     own = schedule.get_loops(block)[len(outer) :]
     (_, chunk, *row, place, lane), (channel, *filter_loops) = own[:axes], own[axes:]
     channels, some = schedule.split(channel, [None, pairs])
     schedule.reorder(*row, channels, *filter_loops, chunk, place, lane, some)
-    _mark(schedule, block, chunk, ADD, form)
+    _mark(schedule, block, chunk, f"{ADD} {form} {unit}")
 
 
 def _form(of_weights: int, of_sums: int) -> str:
@@ -104,12 +95,12 @@ def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most
         schedule.compute_at(stored, outer[-1], preserve_unit_loops=True)
         few_rows, _ = schedule.get_loops(stored)[-2:]
         schedule.vectorize(lane)
-    _mark(schedule, stored, few_rows, STORE, ROWS)
+    _mark(schedule, stored, few_rows, f"{STORE} {ROWS}")
     schedule.compute_at(block, outer[-1], preserve_unit_loops=True)
     row, column, k = schedule.get_loops(block)[-3:]
     some, own = schedule.split(k, [None, pairs])
     schedule.reorder(some, row, column, own)
-    _mark(schedule, block, row, ADD, ROWS)
+    _mark(schedule, block, row, f"{ADD} {ROWS} 1")
 
 
 def _most_pairs(depth: int) -> int:
@@ -121,10 +112,10 @@ def _same(schedule: Any, one: Any, other: Any) -> bool:
     return bool(schedule.get(one).name_hint == schedule.get(other).name_hint)
 
 
-def _mark(schedule: Any, block: Any, loop: Any, step: str, form: str) -> None:
+def _mark(schedule: Any, block: Any, loop: Any, mark: str) -> None:
     """Makes a block of a loop, and notes for `TensorizeTiles` what it does."""
     schedule.annotate(block, _TILED, "SRS")
-    schedule.annotate(schedule.blockize(loop), MARK, f"{step} {form}")
+    schedule.annotate(schedule.blockize(loop), MARK, mark)
 
 
 @cache
@@ -163,37 +154,52 @@ def tensorized(schedule: Any) -> bool:
             marked[block.name_hint] = str(block.annotations[MARK])
 
     structural_walk(schedule.mod["main"].body, (tvm.s_tir.SBlock, look))
-    # TVM has taken the first values of the sums out of the reduction, as a block with the same mark.
+    # TVM has split the initialisation off the reduction, as a block with the same mark.
     steps = {name: ZERO if name.endswith("_init") else mark.split()[0] for name, mark in marked.items()}
     added = next((name for name, step in steps.items() if step == ADD), None)
     if added is None:
         return not marked
+    block, (_, form, unit) = schedule.get(schedule.get_sblock(added)), marked[added].split()
     try:
-        block = schedule.get(schedule.get_sblock(added))
-        shape = _shape(block, marked[added].split()[1])
-        if shape.rows < _fewest_rows(block, shape):
+        shape = _shape(block, form)
+        if shape.rows < _fewest_rows(block, shape, int(unit)):
             return False
-        for name, step in steps.items():
-            block = schedule.get_sblock(name)
-            schedule.unannotate(block, MARK)
-            schedule.tensorize(block, register_tile(step, shape))
+        with TABLE_LOCK:
+            for name, step in steps.items():
+                made = schedule.get_sblock(name)
+                schedule.unannotate(made, MARK)
+                schedule.tensorize(made, register_tile(step, shape))
     except (WorkloadError, tvm.s_tir.ScheduleError):
         return False
     return True
 
 
-def _fewest_rows(block: Any, shape: TileShape) -> int:
+def _fewest_rows(block: Any, shape: TileShape, unit: int) -> int:
     """Rows that a tile should have: an instruction takes about as long for a few as for all 16."""
-    all_places = int(block.writes[0].source.shape[0 if shape.form == ROWS else -2])
-    possible = [n for n in range(1, SHAPES[-1][1] + 1) if all_places % n == 0]
+    all_places = _extent(block.writes[0].source.shape[0 if shape.form == ROWS else -2])
+    most = max(unit, SHAPES[-1][1])
+    possible = [n for n in range(unit, most + 1, unit) if all_places % n == 0]
     return min(_FEW_ROWS, max(replace(shape, blocks=1, places=n).rows for n in possible))
 
 
 def _shape(block: Any, form: str) -> TileShape:
     """The sizes of a block that adds products: from the regions that it reads and writes."""
-    (sums,) = ([int(r.extent) for r in region.region] for region in block.writes)
+    (sums,) = ([_extent(r.extent) for r in region.region] for region in block.writes)
     image, weights = (region for region in block.reads if region.source.scope() != REGISTERS_SCOPE)
-    pairs, lanes = int(weights.region[-2].extent), int(weights.source.shape[-1])
-    last = int(image.region[-1].extent) - pairs if form == LINE else int(image.region[-2].extent) - 1
+    pairs, lanes = _extent(weights.region[-2].extent), _extent(weights.source.shape[-1])
+    last = _extent(image.region[-1].extent) - pairs if form == LINE else _extent(image.region[-2].extent) - 1
     blocks, places = (sums[-1] // lanes, sums[-2]) if form == ROWS else (sums[1], sums[-2])
     return TileShape(form, blocks, places, pairs, lanes, last // (places - 1) if places > 1 else 1)
+
+
+def _extent(extent: Any) -> int:
+    """An extent as a number.
+
+    Raises:
+        WorkloadError: It differs from place to place.
+    """
+    import tvm
+
+    if not isinstance(extent, tvm.tirx.IntImm):
+        raise WorkloadError(f"A tile of {extent} places has no intrinsic.")
+    return int(extent)

@@ -206,7 +206,8 @@ def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
     own, shape = (list(schedule.get(one).writes[0].source.shape) for one in (block, last))
     if schedule.get(block).name_hint == FLAT_CONVOLUTION and len(shape) == _SPATIAL:
         images, chunks, places, lanes = own
-        return bool(shape == [images, chunks, shape[2], shape[3], lanes] and shape[2] * shape[3] == places)
+        is_alike = shape == [images, chunks, shape[2], shape[3], lanes] and shape[2] * shape[3] == places
+        return bool(is_alike and len(schedule.get_loops(last)) == _SPATIAL)
     return shape == own and len(schedule.get_loops(last)) == len(shape)
 
 

@@ -8,6 +8,7 @@ high-performance matrix multiplication", section 4); for weights, this happens o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -15,19 +16,21 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
 from costhub.collector.workloads.attention_products import join_transposes
-from costhub.collector.workloads.bfloat16_pairs import (
-    PAIR_CONVOLUTION,
+from costhub.collector.workloads.bfloat16_images import (
     FlatShape,
     LineShape,
     flat_convolution,
     line_convolution,
+    paired_line_filters,
+    paired_lines,
+)
+from costhub.collector.workloads.bfloat16_pairs import (
+    PAIR_CONVOLUTION,
     pair_convolution,
     pair_extents,
     paired_columns,
     paired_filters,
     paired_image,
-    paired_line_filters,
-    paired_lines,
     paired_rows,
     product_of_pairs,
 )
@@ -42,13 +45,14 @@ from costhub.collector.workloads.relax_calls import (
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
 from costhub.dataset.tile_intrinsics import MATRICES
+from costhub.dataset.tile_ir import MOST_PAIRS
 
 PRODUCT, PAIR_PRODUCT = "matmul_packed", "matmul_pairs"
 """Names of the block of such a product: of float32, and of pairs of bfloat16."""
 _DIMENSIONS = 2
 _FEW_CHANNELS = 4
 _SHORT_ROW = 14
-"""Places: a row of outputs with fewer than a tile has rows leaves matrix units partly idle."""
+"""Most places in a row that is joined with others: on its own, it would not fill a tile of matrix units."""
 _MOST_ADDED = 0.1
 """Columns of zeros, as a share of the weights, that may be added so that the vector length divides them."""
 _FEW, _MOST = 6, 14
@@ -65,7 +69,7 @@ def pack_products(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
         lanes: Outputs in a vector (`vector_lanes`).
         bf16_unit: What multiplies these products, and convolutions in blocked layouts, in bfloat16: ``vectors``, or
-            ``matrices``, which read places of several rows at once; "" for float32.
+            ``matrices``, for which short rows of an image are joined into one; "" for float32.
     """
     rows = _InRows(mod)
     rows.builder_.update_func(mod.get_global_var("main"), rows.visit_expr(mod["main"]))
@@ -164,17 +168,24 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
         data, wide, pairs = call.args[0], columns + added, self.bf16_unit and depth % 2 == 0
         if pairs:
-            depth //= 2
-            shape = [wide // lanes, depth, lanes]
-            packed = self._made(paired_columns(2 * depth, wide, lanes), "weight_pairs", weights, shape)
-            computed = padded_rows(rows)
-            data = self._made(paired_rows(rows, 2 * depth, computed), "row_pairs", data, [computed, depth])
+            computed, stored = padded_rows(rows), self._stored_pairs(depth // 2)
+            columns_of_pairs = paired_columns(depth, wide, lanes, stored)
+            packed = self._made(columns_of_pairs, "weight_pairs", weights, [wide // lanes, stored, lanes])
+            rows_of_pairs = paired_rows(rows, depth, (computed, stored))
+            data, depth = self._made(rows_of_pairs, "row_pairs", data, [computed, stored]), stored
         else:
             packed = self.builder_.emit(relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes)))
         function = packed_product(rows, depth, wide, lanes, pairs=pairs)
         kernel = self.builder_.add_func(function, PAIR_PRODUCT if pairs else PRODUCT)
         product = relax.op.call_tir(kernel, [data, packed], relax.TensorType([rows, wide], "float32"))
         return relax.op.strided_slice(self.builder_.emit(product), [1], [0], [columns]) if added else product
+
+    def _stored_pairs(self, depth: int) -> int:
+        """Pairs of a row, with zeros if matrix units could add only a few at a time otherwise."""
+        at_a_time = max(size for size in range(1, MOST_PAIRS + 1) if depth % size == 0)
+        if self.bf16_unit != MATRICES or at_a_time >= MOST_PAIRS // 2:
+            return depth
+        return -(-depth // MOST_PAIRS) * MOST_PAIRS
 
     def _convolution(self, call: Any) -> Any:
         """A convolution of pairs, of one in a blocked layout with an even number of channels in a block."""
@@ -188,11 +199,12 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             return call
         top, left, bottom, right = (int(n) for n in attrs.padding)
         blocks, side_by_side = pair_extents(image[1], image[4])
-        if self._is_flat(call):
-            return self._flat_convolution(call, image, [filters[0], blocks, *filters[2:4], side_by_side, filters[5]])
-        pairs = [image[0], blocks, image[2] + top + bottom, image[3] + left + right, side_by_side]
-        data = self._made(paired_image(image, (top, left, bottom, right)), "image_pairs", call.args[0], pairs)
         packed = [filters[0], blocks, *filters[2:4], side_by_side, filters[5]]
+        if self._is_flat(call):
+            return self._flat_convolution(call, image, packed)
+        pairs = [image[0], blocks, image[2] + top + bottom, image[3] + left + right, side_by_side]
+        padding = (top, left, bottom, right)
+        data = self._made(paired_image(image, padding), "image_pairs", call.args[0], pairs, padding)
         weights = self._made(paired_filters(filters), "filter_pairs", call.args[1], packed)
         strides, dilation = ([int(n) for n in given] for given in (attrs.strides, attrs.dilation))
         function = pair_convolution(pairs, packed, strides, dilation)
@@ -211,7 +223,8 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         shape = FlatShape(tuple(image), tuple(packed), (top, left, bottom, right), (down, along))
         read = [image[0], packed[1], shape.places_read, packed[4]]
         paired = paired_image(image, (top, left, bottom, right), shape.places_read)
-        data = self._made(paired, "image_pairs", call.args[0], read)
+        layout = (*shape.padding, shape.width)
+        data = self._made(paired, "image_pairs", call.args[0], read, layout)
         weights = self._made(
             paired_filters([int(n) for n in call.args[1].ty.shape]), "filter_pairs", call.args[1], packed
         )
@@ -224,14 +237,15 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             [int(n) for n in given] for given in (call.attrs.strides, call.attrs.padding)
         )
         shape = LineShape(tuple(image), tuple(filters), (down, along), (top, left, bottom, right))
-        data = self._made(paired_lines(shape), "image_pairs", call.args[0], list(shape.pairs))
+        layout = (*shape.padding, shape.row_step)
+        data = self._made(paired_lines(shape), "image_pairs", call.args[0], list(shape.pairs), layout)
         weights = self._made(paired_line_filters(shape), "filter_pairs", call.args[1], list(shape.filters))
         kernel = self.builder_.add_func(line_convolution(shape), PAIR_CONVOLUTION)
         return relax.op.call_tir(kernel, [data, weights], call.ty)
 
-    def _made(self, function: Any, name: str, data: Any, shape: list[int]) -> Any:
-        """What a kernel makes of a tensor, computed once for all that read it."""
-        key = (name, data, *shape)
+    def _made(self, function: Any, name: str, data: Any, shape: list[int], layout: Sequence[int] = ()) -> Any:
+        """What a kernel makes of a tensor, computed once for all that read it in the same shape and layout."""
+        key = (name, data, tuple(shape), tuple(layout))
         if key not in self._pairs:
             kernel = self.builder_.add_func(function, name)
             call = relax.op.call_tir(kernel, [data], relax.TensorType(shape, "float32"))

@@ -88,12 +88,10 @@ class TunedNetwork:
             with _same_cpus():
                 return _to_torch(self._main(*(_to_tvm(value) for value in inputs)))
         except Exception as error:
-            given = (
-                ", ".join(f"{str(value.dtype).rpartition('.')[2]} {tuple(value.shape)}" for value in inputs) or "none"
-            )
+            given = ", ".join(f"{str(x.dtype).rpartition('.')[2]} {tuple(x.shape)}" for x in inputs) or "none"
             raise NetworkError(
-                f"{self.library} does not run with these inputs ({given}): {_why(error)}. It takes the shapes and types "
-                "of the export, whose batch size is fixed; the report beside the library shows them."
+                f"{self.library} does not run with these inputs ({given}): {_why(error)}. It takes the shapes and "
+                "types of the export, whose batch size is fixed; the report beside the library shows them."
             ) from error
 
     def __repr__(self) -> str:
