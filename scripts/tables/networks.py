@@ -236,7 +236,7 @@ NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "networks_tuned": networks_table,
     "operators": operators_table,
 }
-ENGINE_CHIPS = ("engines", "engines_zen4", "engines_bf16_zen4")
+ENGINE_CHIPS = ("engines", "engines_emeraldrapids", "engines_zen4", "engines_bf16_emeraldrapids", "engines_bf16_zen4")
 """Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
 `NAME_profiles`."""
 _ENGINE_TABLES = {"": engines_table, "_details": engine_details_table, "_profiles": engine_profiles_table}

@@ -112,6 +112,7 @@ def test_a_masked_cpu_is_named_by_its_family() -> None:
         assert device._microarchitecture(facts, set()) == "zen5"
         assert device._microarchitecture({**facts, "cpu family": "25"}, {"avx512f"}) == "zen4"
         assert device._microarchitecture({"vendor_id": "Other"}, set()) == "x86_64_v4"
+        assert device._microarchitecture({"model": "IBM,8286-42A"}, set()) == "x86_64_v4"
     finally:
         device.archspec.cpu.host = original
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from costhub.collector.device import local
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import (
     find_by_target,
@@ -16,6 +17,7 @@ from costhub.collector.device.local import (
     local_target,
 )
 from costhub.dataset.schema import table_from_rows
+from costhub.dataset.tile_intrinsics import has_matrix_units
 from costhub.errors import DeviceError
 
 
@@ -100,3 +102,24 @@ def test_a_target_names_the_part_of_this_machine_that_it_is_for() -> None:
 def test_a_target_of_no_device_here_has_none() -> None:
     assert find_by_target({**local_target(), "mcpu": "cortex-a72"}) is None
     assert find_by_target({**local_target(), "num-cores": 1024}) is None
+
+
+@pytest.mark.parametrize("hidden", [["amx-bf16", "amx-int8", "amx-tile"], ["avx512bf16"], []])
+def test_instructions_that_a_hypervisor_hides_are_left_out(hidden: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import tvm
+
+    xeon = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids"}
+    listed = {flag for feature, flag in local.HIDEABLE.items() if feature not in hidden}
+    monkeypatch.setattr(local, "cpu_flags", lambda: listed | {"avx2"})
+
+    found = local.hidden_features(xeon)
+
+    assert sorted(found) == hidden
+    target = tvm.target.Target({**xeon, "mattr": [f"-{feature}" for feature in found]})
+    assert has_matrix_units(target) == ("amx-bf16" not in hidden)
+
+
+def test_without_a_list_of_instructions_nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "cpu_flags", set)
+
+    assert local.hidden_features({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids"}) == []
