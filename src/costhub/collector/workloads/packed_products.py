@@ -166,7 +166,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             return call
         if added:  # such as the 50,257 words of GPT-2, which no vector length divides
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
-        data, wide, pairs = call.args[0], columns + added, self.bf16_unit and depth % 2 == 0
+        data, wide, pairs = call.args[0], columns + added, bool(self.bf16_unit) and depth % 2 == 0
         if pairs:
             computed, stored = padded_rows(rows), self._stored_pairs(depth // 2)
             columns_of_pairs = paired_columns(depth, wide, lanes, stored)
