@@ -1,4 +1,4 @@
-"""Provides tiled_for_matrix_units: how convolutions and products of pairs of bfloat16 are tiled for matrix units.
+"""Provides tile_convolution, tile_product and TensorizeTiles: products of pairs of bfloat16 in matrix units.
 
 The shape is that of `register_tiles`: a tile of sums stays in registers while the loops over input channels and the
 filter run. Here the registers are those of Intel's AMX, and a step of the reduction is an instruction for 16 by 16
@@ -25,7 +25,7 @@ SHAPES = ((2, 32), (4, 16), (1, 64))
 _TILED = "meta_schedule.tiling_structure"
 _FEW_ROWS = 7
 _LINE_AXES, _FLAT_AXES = 4, 4
-"""Axes of the weights of an image with few channels, and of sums without rows (``bfloat16_pairs``)."""
+"""Axes of the weights of an image with few channels, and of sums without rows (``bfloat16_images``)."""
 
 
 def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
