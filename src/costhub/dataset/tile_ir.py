@@ -29,6 +29,16 @@ _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux, arch/x86/include/uapi/asm/prctl.h and Documentation/arch/x86/xstate.rst."""
 
 
+def pairs_at_a_time(depth: int) -> int:
+    """The most pairs of a sum of so many that one instruction can add.
+
+    Example:
+        >>> pairs_at_a_time(384), pairs_at_a_time(50), pairs_at_a_time(17)
+        (16, 10, 1)
+    """
+    return max(size for size in range(1, MOST_PAIRS + 1) if depth % size == 0)
+
+
 @dataclass(frozen=True)
 class TileShape:
     """The sums that stay in tile registers, and what is added to them at a time.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -122,6 +124,17 @@ def test_a_convolution_of_pairs_is_that_of_the_rounded_numbers(
     np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-5)
 
 
+def beside_torch(
+    made: Callable[[], nn.Module], example: torch.Tensor, unit: str
+) -> tuple[np.ndarray, np.ndarray, Counter[str]]:
+    """What a network computes in bfloat16 and in torch, and how often it calls each kernel."""
+    torch.manual_seed(0)
+    network = made()
+    found, called = compiled(network, example, bf16_unit=unit)
+    with torch.no_grad():
+        return found, network.eval()(example).numpy(), called
+
+
 class Mixed(nn.Module):
     """Convolutions and dense layers with pairs, and some without: depthwise, ten outputs."""
 
@@ -141,13 +154,8 @@ class Mixed(nn.Module):
 
 @pytest.mark.parametrize("unit", [VECTORS, MATRICES])
 def test_a_network_rounds_what_its_kernels_multiply_and_nothing_else(unit: str) -> None:
-    torch.manual_seed(0)
-    network, example = Mixed(), torch.rand(1, 3, 20, 22)
+    found, expected, called = beside_torch(Mixed, torch.rand(1, 3, 20, 22), unit)
 
-    found, called = compiled(network, example, bf16_unit=unit)
-
-    with torch.no_grad():
-        expected = network.eval()(example).numpy()
     error = np.abs(found - expected).max() / np.abs(expected).max()
     assert 1e-5 < error < 0.02
     products = {name: count for name, count in called.items() if "pairs" in name}
@@ -173,13 +181,8 @@ class Branches(nn.Module):
 
 @pytest.mark.parametrize("unit", [VECTORS, MATRICES])
 def test_each_layout_of_an_image_is_rounded_for_itself(unit: str) -> None:
-    torch.manual_seed(0)
-    network, example = Branches(), torch.rand(1, 32, 8, 8)
+    found, expected, _ = beside_torch(Branches, torch.rand(1, 32, 8, 8), unit)
 
-    found, _ = compiled(network, example, bf16_unit=unit)
-
-    with torch.no_grad():
-        expected = network.eval()(example).numpy()
     np.testing.assert_allclose(found, expected, atol=0.02)
 
 

@@ -171,12 +171,11 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
                 fence = "`" * max(3, *(1 + len(ticks) for ticks in re.findall("`+", block.text)), 3)
                 yield f"{fence}{block.language}\n{block.text}\n{fence}"
             case Bars():
-                keys = ("label", "text", "span", "note")
-                rows = [{key: getattr(bar, key) for key in keys} for bar in block.bars]
-                titled = zip(keys, block.titles, strict=True)
-                columns = [
-                    TableColumn(key, title) for key, title in titled if key != "span" or any(b.span for b in block.bars)
-                ]
+                titles = dict(zip(("label", "text", "span", "note"), block.titles, strict=True))
+                if not any(bar.span for bar in block.bars):
+                    del titles["span"]
+                rows = [{key: getattr(bar, key) for key in titles} for bar in block.bars]
+                columns = [TableColumn(key, title) for key, title in titles.items()]
                 yield markdown_table(rows, columns, literal=True)
                 if block.caption:
                     yield markdown_text(f"{block.caption}.")

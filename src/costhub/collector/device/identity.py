@@ -106,7 +106,7 @@ def _whole_cpu() -> dict[str, Any]:
         named = {"vendor": EMULATOR, "microarchitecture": machine, "model_name": name, "soc": ""}
         flags, caches = {"asimd"}, dict.fromkeys(CACHES)
     else:
-        flags, caches = set(facts.get("flags", facts.get("Features", "")).split()), _caches(cpu)
+        flags, caches = _flags(facts), _caches(cpu)
         named = arm_facts(facts) if "CPU implementer" in facts else _x86_facts(facts, flags)
     soc = named.pop("soc", "")
     return {
@@ -126,7 +126,10 @@ def _whole_cpu() -> dict[str, Any]:
 
 def cpu_flags() -> set[str]:
     """The instruction sets that Linux lists for this machine's CPU, in its names; none on other systems."""
-    facts = _cpuinfo(physical_cpus()[-1])
+    return _flags(_cpuinfo(physical_cpus()[-1]))
+
+
+def _flags(facts: dict[str, str]) -> set[str]:
     return set(facts.get("flags", facts.get("Features", "")).split())
 
 

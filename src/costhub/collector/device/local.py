@@ -29,7 +29,7 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
     if kind == "cpu":
         target = json.loads(str(tvm.target.Target.from_device("cpu")))
         fields = {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
-        if hidden := hidden_features(fields):
+        if isa is None and (hidden := hidden_features(fields)):
             fields["mattr"] = [*fields.get("mattr", ()), *(f"-{feature}" for feature in hidden)]
         if isa is not None:
             fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
@@ -52,8 +52,10 @@ def hidden_features(target: Mapping[str, Any]) -> list[str]:
     import tvm
 
     listed = cpu_flags()
-    expected = tvm.target.codegen.llvm_get_cpu_features(tvm.target.Target(dict(target))) if listed else {}
-    return [name for name, flag in HIDEABLE.items() if name in set(map(str, expected)) and flag not in listed]
+    if not listed:
+        return []
+    expected = set(map(str, tvm.target.codegen.llvm_get_cpu_features(tvm.target.Target(dict(target)))))
+    return [name for name, flag in HIDEABLE.items() if name in expected and flag not in listed]
 
 
 HIDEABLE = {"amx-tile": "amx_tile", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "avx512bf16": "avx512_bf16"}

@@ -113,13 +113,8 @@ define internal {vector} @costhub_dot({vector} %x, {vector} %near, {vector} %b) 
 }}
 """
 
-    def update(x: Any, near: Any, b: Any) -> Any:
-        from tvm.tirx.script.builder import ir as T
-
-        return T.call_extern(f"float32x{lanes}", "costhub_dot", x, near, b)
-
     start, factor = (np.array([bits], "uint32").view("float32")[0] for bits in _PAIRS["bfloat16"][1:])
-    return Arithmetic("float32", lanes, 24, 4, update, start, factor, instruction, llvm)
+    return Arithmetic("float32", lanes, 24, 4, _linked(f"float32x{lanes}"), start, factor, instruction, llvm)
 
 
 def bfloat16_tiles() -> Arithmetic:
@@ -147,13 +142,8 @@ out:
 }}
 """
 
-    def update(x: Any, near: Any, b: Any) -> Any:
-        from tvm.tirx.script.builder import ir as T
-
-        return T.call_extern("float32", "costhub_dot", x, near, b)
-
-    operations = _TILE_ROUNDS * updates * 4 * shape.pairs * shape.lanes * shape.rows
-    return Arithmetic("float32", 1, 1, operations, update, np.float32(1.5), np.float32(1.0), r"\ttdpbf16ps\s", llvm)
+    operations, one = _TILE_ROUNDS * updates * 4 * shape.pairs * shape.lanes * shape.rows, np.float32(1.0)
+    return Arithmetic("float32", 1, 1, operations, _linked("float32"), one, one, r"\ttdpbf16ps\s", llvm)
 
 
 def dp4a(chains: int) -> Arithmetic:
@@ -184,6 +174,17 @@ __device__ __forceinline__ unsigned costhub_fma2(unsigned a, unsigned b, unsigne
         return T.cuda.func_call("costhub_fma2", near, b, x, source_code=source, return_type="uint32")
 
     return Arithmetic("uint32", 1, chains, 4, update, np.uint32(start), np.uint32(factor), suffix)
+
+
+def _linked(dtype: str) -> Update:
+    """Calls ``costhub_dot`` of the form's LLVM IR."""
+
+    def update(x: Any, near: Any, b: Any) -> Any:
+        from tvm.tirx.script.builder import ir as T
+
+        return T.call_extern(dtype, "costhub_dot", x, near, b)
+
+    return update
 
 
 def _bytes(lanes: int, chains: int, update: Update, instruction: str) -> Arithmetic:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from costhub.dataset.tile_intrinsics import REGISTERS_SCOPE, TABLE_LOCK, register_tile
-from costhub.dataset.tile_ir import ADD, FLAT, IMAGE, LINE, MOST_PAIRS, ROWS, STORE, ZERO, TileShape
+from costhub.dataset.tile_ir import ADD, FLAT, IMAGE, LINE, ROWS, STORE, ZERO, TileShape, pairs_at_a_time
 from costhub.errors import WorkloadError
 
 MARK = "costhub.tile"
@@ -35,11 +35,12 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
         schedule: A ``Schedule`` that records a trace.
         block: The convolution, with or without an axis for the rows of its outputs.
         last: The block that computes the output from its sums, or the convolution itself.
-        rows_first: Whether rows, or places if there are no rows, are outermost, rather than blocks of channels.
+        rows_first: Whether the outermost loop runs over rows (over places, if there are no rows) instead of over blocks
+            of channels.
         most: One of `SHAPES`.
     """
     weights, axes = schedule.get(block).reads[1].source.shape, len(schedule.get(block).writes[0].source.shape)
-    form, pairs = _form(len(weights), axes), _most_pairs(int(weights[-2]))
+    form, pairs = _form(len(weights), axes), pairs_at_a_time(int(weights[-2]))
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
     image, chunk, *rows, place, lane = schedule.get_loops(end)
@@ -80,7 +81,7 @@ def _form(of_weights: int, of_sums: int) -> str:
 def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
     """Tiles a packed product of pairs; for the arguments, see `tile_convolution`."""
     *_, depth, lanes = (int(n) for n in schedule.get(block).reads[1].source.shape)
-    pairs = _most_pairs(depth)
+    pairs = pairs_at_a_time(depth)
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
     row, column = schedule.get_loops(end)[:2]
@@ -101,11 +102,6 @@ def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most
     some, own = schedule.split(k, [None, pairs])
     schedule.reorder(some, row, column, own)
     _mark(schedule, block, row, f"{ADD} {ROWS} 1")
-
-
-def _most_pairs(depth: int) -> int:
-    """The most pairs that an instruction adds at a time."""
-    return max(size for size in range(1, MOST_PAIRS + 1) if depth % size == 0)
 
 
 def _same(schedule: Any, one: Any, other: Any) -> bool:

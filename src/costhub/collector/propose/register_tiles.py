@@ -147,7 +147,7 @@ def _finishing_rule() -> Any:
 
         def apply(self, schedule: Any, block: Any) -> list[Any]:
             """The schedules of the chosen rule."""
-            has_pairs = any(_has(schedule, name + step) for name in _MATRIX_TILERS for step in ("", "_update"))
+            has_pairs = any(_has(schedule, name) for name in _MATRIX_TILERS)
             return list((self.without_vectors if has_pairs else self.usual).apply(schedule, block))
 
     return ParallelizeVectorizeUnroll
@@ -164,16 +164,16 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]
     name = schedule.get(block).name_hint
     if name in (NORM, *_SUMS):
         return [_tiled_norm(schedule, block)]
-    if name not in _TILERS and not (matrix_units and name in _MATRIX_TILERS):
+    tilers = [_TILERS[name]] if name in _TILERS else []
+    if matrix_units and name in _MATRIX_TILERS:
+        tilers = [partial(_MATRIX_TILERS[name], most=most) for most in matrix_tiles.SHAPES]
+    if not tilers:
         return [schedule]
     followers = _followers(schedule, block)
     last = followers[-1] if followers and _is_alike(schedule, block, followers[-1]) else block
     if last is not block:
         for between in followers[:-1]:
             schedule.compute_inline(between)
-    tilers = [_TILERS[name]] if name in _TILERS else []
-    if matrix_units and name in _MATRIX_TILERS:
-        tilers = [partial(_MATRIX_TILERS[name], most=most) for most in matrix_tiles.SHAPES]
     found = []
     for tiler, rows_first in product(tilers, (False, True)):
         one = schedule.copy()

@@ -17,7 +17,15 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
 from tvm_ffi import structural_equal
 
-from costhub.collector.workloads.relax_calls import FUSABLE, INJECTIVE, PERMUTE, RESHAPE, permuted_axes, reshaped_once
+from costhub.collector.workloads.relax_calls import (
+    FUSABLE,
+    INJECTIVE,
+    PERMUTE,
+    RESHAPE,
+    kernel_of,
+    permuted_axes,
+    reshaped_once,
+)
 from costhub.collector.workloads.row_norms import extent
 
 HEADS = "matmul_heads"
@@ -83,16 +91,14 @@ def heads_product(left: _View, right: _View, shape: Sequence[int], order: Sequen
         return te.sum(first * second, axis=k)
 
     product = te.compute([extent(full[axis]) for axis in order], summed, name=HEADS, tag="matmul")
-    function = te.create_prim_func([*operands, product]).without_attr("global_symbol")
-    return function.with_attrs({"op_pattern": FUSABLE, "tirx.noalias": True})
+    return kernel_of([*operands, product], FUSABLE)
 
 
 def heads_copy(view: _View, shape: Sequence[int]) -> Any:
     """The kernel (``tirx.PrimFunc``) that copies a view of this shape, in float32."""
     data = te.placeholder([extent(n) for n in _shape(view.data)], "float32")
     copy = te.compute([extent(n) for n in shape], lambda *index: _read(data, view.at(index)), name=COPY)
-    function = te.create_prim_func([data, copy]).without_attr("global_symbol")
-    return function.with_attrs({"op_pattern": INJECTIVE, "tirx.noalias": True})
+    return kernel_of([data, copy], INJECTIVE)
 
 
 def _read(tensor: Any, index: Index) -> Any:

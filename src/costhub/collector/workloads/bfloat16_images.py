@@ -6,24 +6,22 @@ of an image with at most three channels: its places and channels become one row 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import IRModule, te, tirx
-from tvm.s_tir import Schedule
+from tvm import te, tirx
 
 from costhub.collector.workloads.bfloat16_pairs import (
-    LARGE,
     MOST_LANES,
     OPAQUE,
     PAIR_CONVOLUTION,
     PAIRS,
-    kernel_of,
+    filter_axes,
     pair,
     product_of_pairs,
+    scheduled,
 )
-from costhub.collector.workloads.relax_calls import FUSABLE
+from costhub.collector.workloads.relax_calls import FUSABLE, kernel_of
 from costhub.collector.workloads.row_norms import extent
 
 FLAT_CONVOLUTION = "conv2d_flat_pairs"
@@ -92,15 +90,13 @@ def flat_convolution(shape: FlatShape) -> Any:
     )
     weights = te.placeholder([extent(size) for size in shape.filters], "float32", name="weights")
     channel = te.reduce_axis((0, extent(chunks * side_by_side)), name="ic")
-    spanned = [te.reduce_axis((0, extent(n)), name=name) for n, name in ((rows, "kh"), (columns, "kw")) if n > 1]
-    axes = [channel, *spanned]
-    down, along = (spanned.pop(0) if n > 1 else extent(0) for n in (rows, columns))
+    down, along, spanned = filter_axes(rows, columns)
 
     def summed(n: Any, o: Any, place: Any, lane: Any) -> Any:
         read = place + down * (shape.dilation[0] * shape.width) + along * shape.dilation[1]
         a = data[n, channel // side_by_side, read, channel % side_by_side]
         b = weights[o, channel // side_by_side, down, along, channel % side_by_side, lane]
-        return te.sum(product_of_pairs(a, b), axis=axes)
+        return te.sum(product_of_pairs(a, b), axis=[channel, *spanned])
 
     flat = te.compute([extent(n) for n in (images, outputs, shape.places, lanes)], summed, name=FLAT_CONVOLUTION)
     out = te.compute(
@@ -188,10 +184,7 @@ def paired_lines(shape: LineShape) -> Any:
         return pair(number(n, first, place), number(n, first + 1, place))
 
     pairs = te.compute([extent(size) for size in shape.pairs], paired, name=PAIRS)
-    schedule = Schedule(IRModule({"main": kernel_of([data, pairs], OPAQUE)}))
-    if math.prod(shape.pairs) >= LARGE:
-        schedule.parallel(schedule.fuse(*schedule.get_loops(schedule.get_sblock(PAIRS))[:2]))
-    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)  # LLVM makes vectors of it
+    return scheduled(kernel_of([data, pairs], OPAQUE), in_vectors=False)
 
 
 def paired_line_filters(shape: LineShape) -> Any:
@@ -216,15 +209,14 @@ def line_convolution(shape: LineShape) -> Any:
     data = te.placeholder([extent(size) for size in shape.pairs], "float32", name="data")
     weights = te.placeholder([extent(size) for size in shape.filters], "float32", name="weights")
     place, step = te.reduce_axis((0, extent(shape.stretch)), name="ic"), 2 // shape.row_step
-    rows = shape.filters[1]
-    down = te.reduce_axis((0, extent(rows)), name="kh") if rows > 1 else extent(0)
+    down, _, spanned = filter_axes(shape.filters[1])
     across = shape.strides[1] * shape.image[4]
 
     def summed(n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
         row = y * (shape.strides[0] // shape.row_step) + down * step
         return te.sum(
             product_of_pairs(data[n, row, x * across + place], weights[o, down, place, lane]),
-            axis=[place, down] if rows > 1 else [place],
+            axis=[place, *spanned],
         )
 
     out = te.compute([extent(size) for size in shape.out], summed, name=PAIR_CONVOLUTION, tag="conv2d_NCHWc")

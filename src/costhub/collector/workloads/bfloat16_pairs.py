@@ -18,7 +18,7 @@ from typing import Any
 from tvm import IRModule, te, tirx
 from tvm.s_tir import Schedule
 
-from costhub.collector.workloads.relax_calls import FUSABLE
+from costhub.collector.workloads.relax_calls import FUSABLE, kernel_of
 from costhub.collector.workloads.row_norms import extent
 
 PAIRS = "bfloat16_pairs"
@@ -28,7 +28,7 @@ OPAQUE = 8
 """TVM's ``kOpaque``: such a kernel is never fused. Inside a product, rounding would be done again for every sum."""
 _HIGH = 0xFFFF0000
 MOST_LANES = 16
-LARGE = 1 << 13
+_LARGE = 1 << 13
 """From this many pairs on, all cores share the rounding."""
 Extents = Sequence[int]
 
@@ -79,12 +79,12 @@ def paired_rows(rows: int, depth: int, shape: tuple[int, int] | None = None) -> 
         return _or_zeros(k, half, stored, lambda: pair(data[row, k], data[row, k + half]))
 
     pairs = te.compute([extent(computed), extent(stored)], paired, name=PAIRS)
-    return in_vectors(kernel_of([data, pairs], OPAQUE))
+    return scheduled(kernel_of([data, pairs], OPAQUE))
 
 
-def _or_zeros(k: Any, half: int, stored: int, found: Callable[[], Any]) -> Any:
-    """The pairs of a row, with zeros at its end."""
-    return found() if stored == half else tirx.if_then_else(k < half, found(), tirx.const(0.0, "float32"))
+def _or_zeros(k: Any, known: int, stored: int, found: Callable[[], Any]) -> Any:
+    """A pair, or zeros behind the last of those that are known."""
+    return found() if stored == known else tirx.if_then_else(k < known, found(), tirx.const(0.0, "float32"))
 
 
 def paired_columns(depth: int, columns: int, lanes: int, stored: int | None = None) -> Any:
@@ -122,32 +122,29 @@ def paired_image(shape: Extents, padding: Extents, places: int | None = None) ->
     images, chunks, height, width, block = shape
     top, left, bottom, right = padding
     blocks, pairs_of_block = pair_extents(chunks, block)
+    rows, columns = height + top + bottom, width + left + right
     data = te.placeholder([extent(size) for size in shape], "float32", name="data")
 
     def padded(n: Any, c: Any, y: Any, x: Any, b: Any) -> Any:
         row, column = y - top, x - left
-        if blocks == chunks:
-            found = pair(data[n, c, row, column, b], data[n, c, row, column, b + pairs_of_block])
-        else:
-            found = pair(data[n, 2 * c, row, column, b], data[n, 2 * c + 1, row, column, b])
+        found = pair(*(data[n, chunk, row, column, place] for chunk, place in _paired_channels(chunks, block, c, b)))
         inside = [row >= 0] * (top > 0) + [row < height] * (bottom > 0)
         inside += [column >= 0] * (left > 0) + [column < width] * (right > 0)
         return tirx.if_then_else(tirx.all(*inside), found, tirx.const(0.0, "float32")) if inside else found
 
-    rows, columns = height + top + bottom, width + left + right
-    out = [images, blocks, rows, columns, pairs_of_block]
-    if places is not None:
-        out = [images, blocks, places, pairs_of_block]
+    def flat(n: Any, c: Any, place: Any, b: Any) -> Any:
+        return _or_zeros(place, rows * columns, places or 0, lambda: padded(n, c, place // columns, place % columns, b))
 
-        def flat(n: Any, c: Any, place: Any, b: Any) -> Any:
-            found = padded(n, c, place // columns, place % columns, b)
-            inside = tirx.all(place < rows * columns)
-            return tirx.if_then_else(inside, found, tirx.const(0.0, "float32")) if places > rows * columns else found
+    extents = [rows, columns] if places is None else [places]
+    out = [extent(size) for size in (images, blocks, *extents, pairs_of_block)]
+    pairs = te.compute(out, padded if places is None else flat, name=PAIRS)
+    return scheduled(kernel_of([data, pairs], OPAQUE))
 
-        pairs = te.compute([extent(size) for size in out], flat, name=PAIRS)
-        return in_vectors(kernel_of([data, pairs], OPAQUE))
-    pairs = te.compute([extent(size) for size in out], padded, name=PAIRS)
-    return in_vectors(kernel_of([data, pairs], OPAQUE))
+
+def _paired_channels(chunks: int, block: int, c: Any, b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """The block and the place in it of both channels of a pair, given those of the pair (`pair_extents`)."""
+    blocks, pairs_of_block = pair_extents(chunks, block)
+    return ((c, b), (c, b + pairs_of_block)) if blocks == chunks else ((2 * c, b), (2 * c + 1, b))
 
 
 def paired_filters(shape: Extents) -> Any:
@@ -156,9 +153,8 @@ def paired_filters(shape: Extents) -> Any:
     weights = te.placeholder([extent(size) for size in shape], "float32", name="weights")
 
     def packed(o: Any, i: Any, h: Any, w: Any, b: Any, lane: Any) -> Any:
-        if blocks == shape[1]:
-            return pair(weights[o, i, h, w, b, lane], weights[o, i, h, w, b + pairs_of_block, lane])
-        return pair(weights[o, 2 * i, h, w, b, lane], weights[o, 2 * i + 1, h, w, b, lane])
+        channels = _paired_channels(shape[1], shape[4], i, b)
+        return pair(*(weights[o, chunk, h, w, place, lane] for chunk, place in channels))
 
     out = [extent(size) for size in (shape[0], blocks, *shape[2:4], pairs_of_block, shape[5])]
     return kernel_of([weights, te.compute(out, packed, name=PAIRS)], OPAQUE)
@@ -186,40 +182,41 @@ def pair_convolution(image: Extents, filters: Extents, strides: Extents, dilatio
         lanes,
     )
     channel = te.reduce_axis((0, extent(chunks * half)), name="ic")
-    # No axis of a single step: TVM makes a loop of it whose type its own primitive `blockize` refuses.
-    spanned = [te.reduce_axis((0, extent(n)), name=name) for n, name in ((rows, "kh"), (columns, "kw")) if n > 1]
-    down, along = (spanned.pop(0) if n > 1 else extent(0) for n in (rows, columns))
-    axes = [channel, *(axis for axis, n in ((down, rows), (along, columns)) if n > 1)]
+    down, along, spanned = filter_axes(rows, columns)
 
     def summed(n: Any, o: Any, y: Any, x: Any, lane: Any) -> Any:
         row, column = y * strides[0] + down * dilation[0], x * strides[1] + along * dilation[1]
         a = data[n, channel // half, row, column, channel % half]
         b = weights[o, channel // half, down, along, channel % half, lane]
-        return te.sum(product_of_pairs(a, b), axis=axes)
+        return te.sum(product_of_pairs(a, b), axis=[channel, *spanned])
 
     out = te.compute([extent(size) for size in shape], summed, name=PAIR_CONVOLUTION, tag="conv2d_NCHWc")
     return kernel_of([data, weights, out], FUSABLE)
 
 
-def in_vectors(function: Any) -> Any:
-    """The vectorised kernel, shared by all cores unless it is small: each then rounds what is in its own cache."""
+def filter_axes(rows: int, columns: int = 1) -> tuple[Any, Any, list[Any]]:
+    """The indices of a filter down and along, and those of them that are reduction axes.
+
+    None is an axis of a single step: TVM makes a loop of it whose type its own primitive `blockize` refuses.
+    """
+    names = ((rows, "kh"), (columns, "kw"))
+    down, along = (te.reduce_axis((0, extent(n)), name=name) if n > 1 else extent(0) for n, name in names)
+    return down, along, [axis for axis, (n, _) in zip((down, along), names, strict=True) if n > 1]
+
+
+def scheduled(function: Any, *, in_vectors: bool = True) -> Any:
+    """The kernel that rounds, shared by all cores unless it is small: each then rounds what is in its own cache.
+
+    Args:
+        function: The kernel.
+        in_vectors: Whether to vectorise it, rather than leave that to LLVM.
+    """
     schedule = Schedule(IRModule({"main": function}))
     *outer, last = schedule.get_loops(schedule.get_sblock(PAIRS))
     extents = [int(schedule.get(loop).extent) for loop in (*outer, last)]
-    if math.prod(extents) >= LARGE:
+    if math.prod(extents) >= _LARGE:
         schedule.parallel(schedule.fuse(*outer))
-    lanes = math.gcd(extents[-1], MOST_LANES)
+    lanes = math.gcd(extents[-1], MOST_LANES) if in_vectors else 1
     if lanes > 1:
         schedule.vectorize(schedule.split(last, [None, lanes])[1])
     return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
-
-
-def kernel_of(arguments: Sequence[Any], pattern: int) -> Any:
-    """A kernel of relax from tensors of TE, the last of which is computed.
-
-    Args:
-        arguments: The tensors.
-        pattern: TVM's number for how it may be fused.
-    """
-    function = te.create_prim_func(list(arguments)).without_attr("global_symbol")
-    return function.with_attrs({"op_pattern": pattern, "tirx.noalias": True})

@@ -39,13 +39,14 @@ from costhub.collector.workloads.relax_calls import (
     PERMUTE,
     RESHAPE,
     is_one,
+    kernel_of,
     made_by,
     permuted_axes,
     reshaped_once,
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
 from costhub.dataset.tile_intrinsics import MATRICES
-from costhub.dataset.tile_ir import MOST_PAIRS
+from costhub.dataset.tile_ir import MOST_PAIRS, pairs_at_a_time
 
 PRODUCT, PAIR_PRODUCT = "matmul_packed", "matmul_pairs"
 """Names of the block of such a product: of float32, and of pairs of bfloat16."""
@@ -99,7 +100,8 @@ def padded_rows(rows: int) -> int:
 def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bool = False) -> Any:
     """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
 
-    Rows beyond the last repeat it, and are not written. Pairs have such rows already, of which matrix units read tiles.
+    If more rows are computed than given, they repeat the last one and are not written. Pairs are stored with such rows,
+    because matrix units read whole tiles.
 
     Args:
         rows: Rows of the activations.
@@ -123,8 +125,7 @@ def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bo
     product = te.compute((extent(computed), extent(columns)), summed, name=name, tag="matmul")
     if computed > rows:
         product = te.compute((extent(rows), extent(columns)), lambda m, n: product[m, n], name="rows")
-    function = te.create_prim_func([data, weights, product]).without_attr("global_symbol")
-    return function.with_attrs({"op_pattern": FUSABLE, "tirx.noalias": True})
+    return kernel_of([data, weights, product], FUSABLE)
 
 
 def _of_weights(main: Any) -> set[Any]:
@@ -182,8 +183,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
 
     def _stored_pairs(self, depth: int) -> int:
         """Pairs of a row, with zeros if matrix units could add only a few at a time otherwise."""
-        at_a_time = max(size for size in range(1, MOST_PAIRS + 1) if depth % size == 0)
-        if self.bf16_unit != MATRICES or at_a_time >= MOST_PAIRS // 2:
+        if self.bf16_unit != MATRICES or pairs_at_a_time(depth) >= MOST_PAIRS // 2:
             return depth
         return -(-depth // MOST_PAIRS) * MOST_PAIRS
 
@@ -193,50 +193,34 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         attrs = call.attrs
         if not self.bf16_unit or len(image) != _BLOCKED or int(attrs.groups) != 1:
             return call
-        if image[1] == 1 and image[-1] < _FEW_CHANNELS and [int(n) for n in attrs.dilation] == [1, 1]:
+        if image[1] == 1 and image[-1] < _FEW_CHANNELS and _two(attrs.dilation) == (1, 1):
             return self._first_convolution(call, image, filters)
         if image[-1] % 2:
             return call
-        top, left, bottom, right = (int(n) for n in attrs.padding)
+        padding = top, left, bottom, right = _four(attrs.padding)
+        strides, dilation = _two(attrs.strides), _two(attrs.dilation)
         blocks, side_by_side = pair_extents(image[1], image[4])
         packed = [filters[0], blocks, *filters[2:4], side_by_side, filters[5]]
         if self._is_flat(call):
-            return self._flat_convolution(call, image, packed)
-        pairs = [image[0], blocks, image[2] + top + bottom, image[3] + left + right, side_by_side]
-        padding = (top, left, bottom, right)
-        data = self._made(paired_image(image, padding), "image_pairs", call.args[0], pairs, padding)
+            shape = FlatShape(tuple(image), tuple(packed), padding, dilation)
+            places, function = shape.places_read, flat_convolution(shape)
+            pairs = [image[0], blocks, places, side_by_side]
+        else:
+            places, pairs = None, [image[0], blocks, image[2] + top + bottom, image[3] + left + right, side_by_side]
+            function = pair_convolution(pairs, packed, strides, dilation)
+        data = self._made(paired_image(image, padding, places), "image_pairs", call.args[0], pairs, padding)
         weights = self._made(paired_filters(filters), "filter_pairs", call.args[1], packed)
-        strides, dilation = ([int(n) for n in given] for given in (attrs.strides, attrs.dilation))
-        function = pair_convolution(pairs, packed, strides, dilation)
         kernel = self.builder_.add_func(function, PAIR_CONVOLUTION)
         return relax.op.call_tir(kernel, [data, weights], call.ty)
 
     def _is_flat(self, call: Any) -> bool:
-        steps, columns = [int(n) for n in call.attrs.strides], int(call.ty.shape[3])
-        return self.bf16_unit == MATRICES and steps == [1, 1] and columns <= _SHORT_ROW
-
-    def _flat_convolution(self, call: Any, image: list[int], packed: list[int]) -> Any:
-        """A convolution of pairs with short rows, on matrix units."""
-        (top, left, bottom, right), (down, along) = (
-            [int(n) for n in given] for given in (call.attrs.padding, call.attrs.dilation)
-        )
-        shape = FlatShape(tuple(image), tuple(packed), (top, left, bottom, right), (down, along))
-        read = [image[0], packed[1], shape.places_read, packed[4]]
-        paired = paired_image(image, (top, left, bottom, right), shape.places_read)
-        layout = (*shape.padding, shape.width)
-        data = self._made(paired, "image_pairs", call.args[0], read, layout)
-        weights = self._made(
-            paired_filters([int(n) for n in call.args[1].ty.shape]), "filter_pairs", call.args[1], packed
-        )
-        kernel = self.builder_.add_func(flat_convolution(shape), PAIR_CONVOLUTION)
-        return relax.op.call_tir(kernel, [data, weights], call.ty)
+        is_short = _two(call.attrs.strides) == (1, 1) and int(call.ty.shape[3]) <= _SHORT_ROW
+        return self.bf16_unit == MATRICES and is_short
 
     def _first_convolution(self, call: Any, image: list[int], filters: list[int]) -> Any:
         """A convolution of pairs, of an image with few channels."""
-        (down, along), (top, left, bottom, right) = (
-            [int(n) for n in given] for given in (call.attrs.strides, call.attrs.padding)
-        )
-        shape = LineShape(tuple(image), tuple(filters), (down, along), (top, left, bottom, right))
+        attrs = call.attrs
+        shape = LineShape(tuple(image), tuple(filters), _two(attrs.strides), _four(attrs.padding))
         layout = (*shape.padding, shape.row_step)
         data = self._made(paired_lines(shape), "image_pairs", call.args[0], list(shape.pairs), layout)
         weights = self._made(paired_line_filters(shape), "filter_pairs", call.args[1], list(shape.filters))
@@ -263,6 +247,16 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         out = relax.TensorType(flat, "float32") if last > 1 else call.ty
         found = relax.op.call_tir(self.builder_.add_func(kernel, "layer_norm"), [data, *call.args[1:]], out)
         return relax.op.reshape(self.builder_.emit(found), call.ty.shape) if last > 1 else found
+
+
+def _two(numbers: Any) -> tuple[int, int]:
+    first, second = (int(n) for n in numbers)
+    return first, second
+
+
+def _four(numbers: Any) -> tuple[int, int, int, int]:
+    top, left, bottom, right = (int(n) for n in numbers)
+    return top, left, bottom, right
 
 
 _BROADCAST = "relax.broadcast_to"

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 from tvm_ffi import structural_equal
 
 FUSABLE, INJECTIVE = 4, 2
 """TVM's ``kOutEWiseFusable``: elementwise operators that follow may go into the kernel; and ``kInjective``: each
 element of the output is made of one element of each input."""
 RESHAPE, PERMUTE = "relax.reshape", "relax.permute_dims"
+
+
+def kernel_of(arguments: Sequence[Any], pattern: int) -> Any:
+    """Makes a kernel (``tirx.PrimFunc``) for relax from tensors of TE, the last of which is the output.
+
+    Args:
+        arguments: The tensors.
+        pattern: TVM's number for how the kernel may be fused.
+    """
+    function = te.create_prim_func(list(arguments)).without_attr("global_symbol")
+    return function.with_attrs({"op_pattern": pattern, "tirx.noalias": True})
 
 
 def made_by(mutator: Any, data: Any, operator: str) -> Any:
