@@ -218,7 +218,7 @@ def output(code: str, place: Path, *, errors_too: bool = False) -> str:
 def anywhere(printed: str) -> list[str]:
     """The lines without what depends on the machine."""
     lines = [line.removesuffix("<- this machine").rstrip() for line in printed.splitlines()]
-    return [line for line in lines if line and not line.startswith(("This machine is", "`--device` also takes it"))]
+    return [line for line in lines if line and not line.startswith(("This machine is", "`--device` also takes"))]
 
 
 def test_the_site_drops_links_out_of_the_docs_and_keeps_the_others() -> None:

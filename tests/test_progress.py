@@ -52,7 +52,7 @@ def test_bar_rate_and_both_ends_of_a_long_line_are_seen_at_any_width(
     with terminal(monkeypatch, columns) as lines:
         shown = BarWithLines(96, desc="tuning", unit="trial", lines=2)
         shown.show(f"{name}: best 1,234.5 us", now=True)
-        shown.show("5 kernels: 1,234.5 us together, another batch of each may save 3.1%", line=1, now=True)
+        shown.show("5 kernels: 1,234.5 us together, next batch of each expected to save 3.1%", line=1, now=True)
         for _ in range(4):
             shown.step()
 
@@ -63,7 +63,7 @@ def test_bar_rate_and_both_ends_of_a_long_line_are_seen_at_any_width(
     assert below[0].startswith("fused_conv2d_add_relu")
     assert below[0].endswith(": best 1,234.5 us")
     assert below[1].startswith("5 kernels: ")
-    assert below[1].endswith("may save 3.1%")
+    assert below[1].endswith("to save 3.1%")
 
 
 def test_the_lines_are_cleared_at_the_end_and_the_bar_stays(monkeypatch: pytest.MonkeyPatch) -> None:

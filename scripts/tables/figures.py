@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from costhub.errors import DataError
 from costhub.hub.catalogue.hubs import EMBEDDED
 from scripts.tables.gains import mean_with_error
-from scripts.tables.search import LIGHT, base_curves
+from scripts.tables.search import base_curves
 
 FIGURE = re.compile(r"(<!-- figure: (?P<call>[^>\n]+) -->)[^\n]*?(<!-- end -->)")
 _STEP = re.compile(r"([^.\[\]]+)((?:\[[^\]]*\])*)")
@@ -152,8 +152,8 @@ def _at(curve: Sequence[Mapping[str, Any]], trials: int) -> Mapping[str, Any]:
 
 def trial_seconds(results: Path, end: str) -> str:
     """The seconds of searches of networks for each trial of a kernel: the `least`, the `median` or the `most`."""
-    rows = [row for row in _rows(results, "networks_tuned") if row["method"] != LIGHT]
-    each = [row["seconds"] / (row["kernels_tuned"] * row["trials"]) for row in rows]
+    rows = [row for path in sorted(results.glob("engines_*.json")) for row in _rows(results, path.stem)]
+    each = [row["seconds"] / (row["kernels_searched"] * row["trials"]) for row in rows if row.get("kernels_searched")]
     ends = {"least": min(each), "median": statistics.median(each), "most": max(each)}
     return f"{ends[end]:.1f}"
 

@@ -28,6 +28,7 @@ VARIABLES = {
     "HF_HUB_OFFLINE": "With `1`, nothing is fetched: the embedded hub and what was downloaded before still work.",
     "HF_ENDPOINT": "Another server than the Hugging Face hub, such as a mirror.",
     "HF_TOKEN": "Your token of the Hugging Face hub; `hf auth login` stores one instead.",
+    "TVM_BIND_THREADS": "0 keeps TVM from binding its threads to the CPUs from 0 up, in a service without costhub.",
     "TVM_NUM_THREADS": "Threads of a network that TVM runs; searches set it themselves for what they time.",
     "TMPDIR": "Folder for builds and for the trees of a streamed training.",
     "_COSTHUB_COMPLETE": "Set by the line that turns on the completion of a shell, see [commands](commands.md).",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from costhub.api.hidden import hide_latencies, score_submissions, submit_scores
     from costhub.api.learning import adapt, train
     from costhub.api.measuring import BoardsAt
-    from costhub.api.models import load_model, pull
+    from costhub.api.models import load_model, pull, save_model
     from costhub.api.probe import probe
     from costhub.api.replay.bench import BenchOptions, bench_search
     from costhub.api.tune import TuneOptions, tune
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from costhub.hub.publish import publish
     from costhub.hub.review.review import review
     from costhub.models.evaluate import evaluate_scores
+    from costhub.search.replay.judge import ReplaySettings
     from costhub.search.whole_network.tuned_network import load_network
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
@@ -55,6 +56,7 @@ _LAZY = {
     "BoardsAt": "costhub.api.measuring:BoardsAt",
     "CollectOptions": "costhub.api.collect:CollectOptions",
     "CompileOptions": "costhub.api.compile:CompileOptions",
+    "ReplaySettings": "costhub.search.replay.judge:ReplaySettings",
     "TuneOptions": "costhub.api.tune:TuneOptions",
     "adapt": "costhub.api.learning:adapt",
     "bench_search": "costhub.api.replay.bench:bench_search",
@@ -90,6 +92,7 @@ _LAZY = {
     "pull": "costhub.api.models:pull",
     "pull_locked": "costhub.hub.lock:pull_locked",
     "review": "costhub.hub.review.review:review",
+    "save_model": "costhub.api.models:save_model",
     "score_submissions": "costhub.api.hidden:score_submissions",
     "stats": "costhub.api.data_tools:stats",
     "submit_scores": "costhub.api.hidden:submit_scores",
@@ -103,6 +106,7 @@ __all__ = [
     "CollectOptions",
     "CompileOptions",
     "CosthubError",
+    "ReplaySettings",
     "TuneOptions",
     "__version__",
     "adapt",
@@ -140,6 +144,7 @@ __all__ = [
     "pull",
     "pull_locked",
     "review",
+    "save_model",
     "score_submissions",
     "stats",
     "submit_scores",

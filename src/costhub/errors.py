@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -125,6 +126,31 @@ def either(names: Sequence[str], word: str = "or") -> str:
     """
     *first, last = names
     return f"{', '.join(first)} {word} {last}" if first else last
+
+
+@contextmanager
+def failing_as(kind: type[CosthubError], what: str) -> Iterator[None]:
+    """Turns any error of code that is not costhub's into a sentence; costhub's own errors stay what they are.
+
+    Args:
+        kind: The class of the error that is raised instead.
+        what: What failed, as the beginning of the sentence: "`predict` of Mine".
+
+    Example:
+        >>> with failing_as(ModelError, "`predict` of Mine"):
+        ...     1 / 0
+        Traceback (most recent call last):
+        costhub.errors.ModelError: `predict` of Mine failed (ZeroDivisionError: division by zero). ...
+    """
+    try:
+        yield
+    except CosthubError:
+        raise
+    except Exception as error:
+        raise kind(
+            f"{what} failed ({class_and_line(error):.300}). The traceback shows where; on the command line, "
+            "`costhub --debug` prints it."
+        ) from error
 
 
 def _restored(kind: type[CosthubError], message: str, attributes: Mapping[str, Any]) -> CosthubError:

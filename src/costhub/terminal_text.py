@@ -67,11 +67,16 @@ def for_stream(text: str, stream: TextIO) -> str:
     return wrapped(text, width) if width else text
 
 
-def counted(n: int, noun: str) -> str:
+def counted(n: int, noun: str, plural: str = "") -> str:
     """A count with its noun in English.
+
+    Args:
+        n: The count.
+        noun: The noun in the singular.
+        plural: Its plural, if that takes more than an s.
 
     Example:
         >>> counted(1, "workload"), counted(1200, "workload")
         ('1 workload', '1,200 workloads')
     """
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

@@ -1,9 +1,12 @@
-"""Provides the versions named in records, model folders and reports."""
+"""Provides the versions named in records, model folders and reports, and packages that need not be installed."""
 
 from __future__ import annotations
 
 import platform
-from importlib import metadata
+from importlib import import_module, metadata
+from typing import Any
+
+from costhub.errors import CosthubError
 
 __version__ = "0.1.0"
 
@@ -42,6 +45,18 @@ def installed_versions() -> dict[str, str]:
         if version is not None:
             versions[name] = version
     return versions
+
+
+def load_pandas() -> Any:
+    """The package pandas, which only tables for people need.
+
+    Raises:
+        CosthubError: It is not installed.
+    """
+    try:
+        return import_module("pandas")
+    except ImportError as error:
+        raise CosthubError("pandas is not installed: `pip install 'costhub[datasets]'` installs it.") from error
 
 
 def _first_installed(distributions: tuple[str, ...]) -> str | None:

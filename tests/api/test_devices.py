@@ -27,8 +27,12 @@ def test_this_machine_is_said_where_it_is_not_among_them() -> None:
 
     assert "This machine is other, which is not in the index" in str(DeviceTable((facts,), "other"))
     with_parts = DeviceTable((facts,), "other", parts=("other-1c", "other-1c-avx2"))
-    last = "`--device` also takes it with fewer threads or instructions: other-1c, other-1c-avx2."
+    last = "`--device` also takes parts of this machine: other-1c, other-1c-avx2."
     assert str(with_parts).splitlines()[-1] == last
+    listed = DeviceTable((DeviceFacts({**row, "this_machine": True}),), "acme", parts=("acme-1c",), cores=8)
+    assert str(listed).endswith(
+        "\n\n`--device` also takes parts of this machine: acme-1c, and other numbers of threads (-4c)."
+    )
     assert "could not be identified" in str(DeviceTable((facts,), None))
     assert str(DeviceTable((DeviceFacts({**row, "this_machine": True}),), "acme")).endswith("<- this machine")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,22 @@ def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> N
             assert same is measurer
         found = named_workloads(["resnet18"], [], measurer)
         assert [each.name for each in found] == [each.name for each in find_suites(["resnet18"])]
+
+
+def test_what_is_learned_of_a_device_later_completes_its_row(tmp_path: Path) -> None:
+    with open_measurer("auto", evaluator=Evaluator()) as measurer:
+        folder = folder_of(tmp_path / "data", measurer)
+        (first,) = folder.devices().to_pylist()
+        (device,) = measurer.devices
+        for peak in (12.5, 99.0):
+            now = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+            probed = {**device.row, "peak_gflops": peak, "probed_at": now, "cores": 99}
+            measurer.devices = (replace(device, row=probed),)
+            folder_of(tmp_path / "data", measurer)
+
+    (row,) = folder.devices().to_pylist()
+    assert row == {**first, "peak_gflops": 12.5, "probed_at": row["probed_at"]}, "what was known stays"
+    assert row["probed_at"] is not None
 
 
 @pytest.mark.parametrize(("over", "told"), [(-0.5, False), (0.5, True)])

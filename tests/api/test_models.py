@@ -8,12 +8,36 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.api.models import ChosenModel, ModelChoice, load_model, pull
+from costhub.api.learning import train
+from costhub.api.models import ChosenModel, ModelChoice, load_model, pull, save_model
 from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
 from costhub.errors import ArgumentError, ModelError, UnknownNameError
+from costhub.models import folder as model_folder
 from costhub.models.architectures import new_model
 from costhub.models.trees.gbt import Gbt
+from costhub.testing import made_programs
+
+
+def test_a_model_trained_in_python_becomes_a_folder(tmp_path: Path) -> None:
+    programs = made_programs("tiles@1")
+    fitted = train(programs, "gbt", options={"rounds": 3}, progress=False)
+
+    folder = save_model(
+        fitted, tmp_path / "mine", programs, device="acme-one", seed=7, licence="MIT", test_workloads=("id-x",)
+    )
+
+    again, info = model_folder.load_model(folder)
+    assert np.array_equal(again.predict_programs(programs), fitted.predict_programs(programs))
+    assert (info.device_id, info.seed, info.licence, info.test_workloads) == ("acme-one", 7, "MIT", ("id-x",))
+    assert set(info.train_workloads) == set(programs.workload_ids)
+    assert np.array_equal(load_model(folder).predict_programs(programs), fitted.predict_programs(programs))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    with pytest.raises(ModelError, match="exists and is not a model folder"):
+        save_model(fitted, tmp_path / "other", programs, device="acme-one")
+    with pytest.raises(ArgumentError, match="do not say which device"):
+        save_model(fitted, tmp_path / "new", programs)
 
 
 def test_the_model_of_another_kind_of_device_is_refused_unless_it_is_allowed() -> None:

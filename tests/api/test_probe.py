@@ -8,6 +8,7 @@ import pytest
 
 from costhub.api.probe import probe
 from costhub.collector.device.identity import identify
+from costhub.collector.probe.probe import COLUMNS
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DeviceError, MeasureError
 from costhub.files import CACHE_VARIABLE
@@ -53,6 +54,30 @@ def test_figures_that_no_cpu_has_are_not_kept(
 
     assert complete_device_row({"device_id": one_core}) == before
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("replace", "stored"), [(False, 232.0), (True, 46.8)])
+def test_figures_far_below_those_of_an_earlier_probe_replace_them_only_if_asked(
+    *,
+    replace: bool,
+    stored: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
+    found = dict.fromkeys(COLUMNS)
+    name = identify(threads=1)["device_id"]
+    for peak in (232.0, 46.8):
+        measured = {**found, "peak_gflops": peak, "probe_method": "at will", "probed_at": None}
+        monkeypatch.setattr("costhub.collector.probe.probe.probe", lambda *_, given=measured, **__: given)
+        row = probe(name, replace=replace, progress=False)
+
+    assert row["peak_gflops"] == 46.8
+    assert complete_device_row({"device_id": name})["peak_gflops"] == stored
+    told = "float32 is 5.0 times lower than an earlier probe of this machine found (232 GFLOP/s)."
+    assert (told in caplog.text) is not replace
 
 
 def test_a_device_that_this_machine_lacks_is_refused() -> None:

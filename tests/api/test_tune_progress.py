@@ -38,7 +38,7 @@ def test_a_log_gets_a_message_now_and_then_with_the_time_left(caplog: pytest.Log
 
     lines = caplog.messages
     # At 80 and 160 s: 40 s for 16 trials, of which 64 and 32 are left.
-    both = "of 96 trials, 2 kernels: 1,234.5 us together, another batch of each may save 3.1%, about"
+    both = "of 96 trials, 2 kernels: 1,234.5 us together, next batch of each expected to save 3.1%, about"
     assert lines == [f"32 {both} 3 min left", f"64 {both} 80 s left"]
 
 
@@ -64,7 +64,7 @@ def test_a_terminal_shows_trials_best_and_all_kernels(monkeypatch: pytest.Monkey
 
     text = shown.getvalue()
     assert "conv: best 12.3 us" in text
-    assert "2 kernels: 1,234.5 us together, another batch of each may save 3.1%" in text
+    assert "2 kernels: 1,234.5 us together, next batch of each expected to save 3.1%" in text
     assert "/96" in text
 
 
@@ -74,7 +74,7 @@ def test_a_terminal_shows_what_one_workload_may_still_gain(monkeypatch: pytest.M
     with TuneProgress(64, every_s=0.0) as progress:
         progress.batch(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
 
-    assert "12.3 us in all, another batch may save 5.0%" in shown.getvalue()
+    assert "12.3 us in all, next batch expected to save 5.0%" in shown.getvalue()
 
 
 def test_where_a_rule_ended_the_search_is_told_with_the_seconds_that_the_rest_would_have_taken() -> None:

@@ -55,5 +55,5 @@ def test_a_row_of_another_machine_is_a_device(costhub: Any, tmp_path: Path) -> N
     done = costhub("estimate", NAME, "--device", str(tmp_path / "board.json"))
 
     assert done.code == 0, done.err
-    assert "Nothing was measured on board" in done.out
+    assert "The predictor has not learned from board" in done.out
     assert "predicted" in done.out

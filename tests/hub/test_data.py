@@ -168,6 +168,19 @@ def test_the_programs_of_a_device_by_its_name_are_its_own() -> None:
     assert programs.device_ids == ("amd-epyc-zen5-1c",)
 
 
+def test_programs_are_found_by_the_names_of_their_workloads_and_unknown_names_are_refused() -> None:
+    spec = "trace_decisions@1"
+    named = load_programs("amd-epyc-zen5-1c", workloads=["matmul.512x512x512"], spec=spec)
+
+    assert named.n == load_programs("amd-epyc-zen5-1c", workloads=set(named.workload_ids), spec=spec).n > 0
+    assert len(named.workload_ids) == 1
+    assert sum(part.n for part in iter_programs("amd-epyc-zen5-1c", workloads={"matmul.512x512x512"}, spec=spec)) == (
+        named.n
+    )
+    with pytest.raises(UnknownNameError, match=r"Did you mean .*matmul\.512x512x512"):
+        load_programs("amd-epyc-zen5-1c", workloads={"matmul.512x512x51"}, spec=spec)
+
+
 def test_an_error_in_the_block_is_not_taken_for_an_unknown_name(shelf: Path) -> None:
     with pytest.raises(CosthubError, match="mine"), locate_data("boards"):
         raise CosthubError("mine")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.cli.shared.figures import METRICS
 from scripts.bench.common import machine
 from scripts.bench.common.rows import read_rows
@@ -142,11 +143,19 @@ REPORTS: dict[str, Callable[[list[Row], Path], dict[str, Any]]] = {
 }
 
 
+_COLUMNS = (
+    *(TableColumn(key, key) for key in ("device", "split", "model", "objective", "spec", "variant", "also")),
+    *(number(key, key, ".3f") for key in ("top_1", "top_1_se", "top_5", "pairwise")),
+)
+
+
 @click.command()
 @click.argument("kind", type=click.Choice(sorted(REPORTS)))
 @click.option("--rows", "rows_path", required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "path", required=True, type=click.Path(path_type=Path), help="Pictures go beside it.")
 def main(kind: str, rows_path: Path, path: Path) -> None:
-    """Writes docs/results/model_KIND.json and its pictures from rows."""
+    """Writes docs/results/model_KIND.json and its pictures from rows, and prints the table."""
     report = REPORTS[kind](read_rows(rows_path), path)
     machine.write_result(path, report)
+    if "summary" in report:
+        click.echo(plain_table(sorted(report["summary"], key=lambda row: (row["device"], -row["top_1"])), _COLUMNS))

@@ -10,6 +10,7 @@ from typing import Any, overload
 
 from costhub.dataset.check.rule import Finding
 from costhub.terminal_text import counted
+from costhub.versions import load_pandas
 
 _PLACES_SHOWN = 5
 
@@ -41,10 +42,8 @@ class Findings(Sequence[Finding]):
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per finding."""
-        import pandas
-
         columns = ("rule", "severity", "where", "message", "fix", "rows")
-        return pandas.DataFrame([asdict(finding) for finding in self.found], columns=columns)
+        return load_pandas().DataFrame([asdict(finding) for finding in self.found], columns=columns)
 
     def __str__(self) -> str:
         return self.shown()

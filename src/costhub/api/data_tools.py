@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from costhub.errors import ArgumentError, DataError
+from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
     from costhub.dataset.folder import DataFolder
@@ -30,9 +31,7 @@ class DataSummary:
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per workload and device: counts, best and median latency."""
-        import pandas
-
-        return pandas.DataFrame([asdict(each) for each in self.counts.workloads])
+        return load_pandas().DataFrame([asdict(each) for each in self.counts.workloads])
 
     def __str__(self) -> str:
         from costhub.cards.reports.stats import stats_text

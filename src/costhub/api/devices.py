@@ -13,6 +13,7 @@ from costhub.hub.catalogue.devices import Device, complete_device_row, load_devi
 from costhub.hub.catalogue.find import choose_model
 from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
 from costhub.hub.catalogue.names import resolve_device
+from costhub.versions import load_pandas
 
 _COLUMNS = (
     TableColumn("device", "device"),
@@ -66,9 +67,7 @@ class DeviceFacts(Mapping[str, Any]):
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with one row."""
-        import pandas
-
-        return pandas.DataFrame([dict(self.row)])
+        return load_pandas().DataFrame([dict(self.row)])
 
     def __str__(self) -> str:
         return self.text or "\n".join(_facts(self.row))
@@ -88,6 +87,8 @@ class DeviceTable(Sequence[DeviceFacts]):
     """Sentences about models in the hubs that cannot be read."""
     parts: tuple[str, ...] = ()
     """Devices that this machine becomes when its threads or instructions are limited."""
+    cores: int = 1
+    """Of this machine; every number of threads up to it is a device."""
 
     @overload
     def __getitem__(self, place: int) -> DeviceFacts: ...
@@ -102,19 +103,19 @@ class DeviceTable(Sequence[DeviceFacts]):
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per device."""
-        import pandas
-
-        return pandas.DataFrame([dict(row) for row in self.rows])
+        return load_pandas().DataFrame([dict(row) for row in self.rows])
 
     def __str__(self) -> str:
         text = plain_table([_line(row) for row in self.rows], _COLUMNS)
         if self.this_machine is None:
             return f"{text}\n\nThis machine could not be identified; `costhub probe` says why."
-        if self.this_machine not in [row["device_id"] for row in self.rows]:
+        is_listed = self.this_machine in [row["device_id"] for row in self.rows]
+        if not is_listed:
             here = f"This machine is {self.this_machine}, which is not in the index"
             text = f"{text}\n\n{here}{_what_next(self.this_machine)}"
-            if self.parts:
-                text += f"\n`--device` also takes it with fewer threads or instructions: {', '.join(self.parts)}."
+        if self.parts:
+            text += "\n\n"[not is_listed :] + f"`--device` also takes parts of this machine: {', '.join(self.parts)}"
+            text += ", and other numbers of threads (-4c)." if self.cores > 2 else "."
         return text
 
     def __repr__(self) -> str:
@@ -145,6 +146,8 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
         >>> devices("h200")["models"][0]["name"]
         'costhub/nvidia-h200-blend'
     """
+    from costhub.collector.device.cpu_state import core_count
+
     here = this_machine()
     if name is not None:
         try:
@@ -155,7 +158,7 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
                 raise
             return own
     rows = tuple(DeviceFacts(_described(device, here)) for device in load_devices())
-    return DeviceTable(rows, here, tuple(unreadable_models()), _parts(here))
+    return DeviceTable(rows, here, tuple(unreadable_models()), _parts(here), core_count() if here else 1)
 
 
 def this_machine() -> str | None:

@@ -16,7 +16,7 @@ from costhub.dataset.folder import DataFolder, chosen_devices
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.dataset.splits.split import find_split
-from costhub.errors import DataError, ModelError
+from costhub.errors import DataError, ModelError, class_and_line
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import ResolvedModel
 from costhub.hub.data import DataAddress, find_data
@@ -159,7 +159,8 @@ def _names(device: str | Sequence[str] | None) -> tuple[str, ...]:
 def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Mapping[str, Any]]) -> Scores:
     """(n,) scores, each for the device of its program if it is known."""
     if not isinstance(model, CostModel):
-        return _checked(model.predict(programs.rows, programs.counts), programs.n)
+        found = model.predict(programs.rows, programs.counts)
+        return checked_scores(found, programs.n, whose=getattr(model, "name", "") or type(model).__name__)
     scores = np.zeros(programs.n)
     for number in np.unique(programs.device):
         row, own = rows.get(programs.device_ids[number], {}), programs.device == number
@@ -168,8 +169,31 @@ def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Ma
     return scores
 
 
-def _checked(scores: Any, n: int) -> Scores:
-    found: Scores = np.asarray(scores, dtype=np.float64)
+def checked_scores(scores: Any, n: int, *, whose: str) -> Scores:
+    """(n,) what `predict` returned, as numbers.
+
+    Args:
+        scores: What it returned.
+        n: The number of programs.
+        whose: The name of the model.
+
+    Raises:
+        ModelError: It is not one number for each program.
+
+    Example:
+        >>> checked_scores([1, 2], 2, whose="mine").tolist()
+        [1.0, 2.0]
+    """
+    try:
+        found: Scores = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor of torch that needs a gradient
+        raise ModelError(
+            f"`predict` of {whose} returned something else than numbers ({class_and_line(error):.200}). It must return "
+            f"a NumPy array of shape ({n},)."
+        ) from error
     if found.shape != (n,):
-        raise ModelError(f"predict returned an array of shape {found.shape} for {n} programs; it must be ({n},).")
+        hint = "; `.squeeze(1)` removes the last dimension" if found.shape == (n, 1) else ""
+        raise ModelError(
+            f"`predict` of {whose} returned an array of shape {found.shape} for {n} programs; it must be ({n},){hint}."
+        )
     return found

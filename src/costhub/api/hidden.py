@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.api.models import load_model
-from costhub.api.replay.bench import own_scorer
+from costhub.api.replay.own_code import own_scorer
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder

@@ -135,12 +135,21 @@ def load_average() -> float:
 
 
 def folder_of(out: Path, measurer: Measurer) -> DataFolder:
-    """The data folder `out`, created if it is missing, with a row for each device of the measurer."""
+    """The data folder `out`, created if it is missing, with a row for each device of the measurer.
+
+    A board that has been probed since it was added brings its figures along.
+    """
+    from costhub.collector.probe.probe import COLUMNS as PROBED
     from costhub.dataset.folder import DataFolder
 
     folder = DataFolder.create(out)
-    known = folder.devices()["device_id"].to_pylist()
+    known = {row["device_id"]: row for row in folder.devices().to_pylist()}
     for device in measurer.devices:
-        if device.device_id not in known:
+        before = known.get(device.device_id)
+        if before is None:
             folder.put_device(device.stored_row)
+            continue
+        probed = {name: value for name, value in device.stored_row.items() if name in PROBED}
+        if before.get("probed_at") is None and probed.get("probed_at") is not None:
+            folder.put_device({**before, **probed})
     return folder

@@ -1,10 +1,10 @@
-"""Provides load_model, pull and ModelChoice: pretrained models by name, bound to a device."""
+"""Provides load_model, save_model, pull and ModelChoice: models by name, bound to a device, and as folders."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,58 @@ from costhub.hub.catalogue.names import resolve_name
 from costhub.hub.pull import pull_resolved, verified_folder
 
 if TYPE_CHECKING:
+    from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.hubs import ModelEntry
     from costhub.models.protocol import CostModel
+
+
+def save_model(
+    model: CostModel,
+    out: str | Path,
+    programs: Programs | Sequence[Programs],
+    *,
+    device: str | None = None,
+    seed: int = 0,
+    licence: str = "Apache-2.0",
+    test_workloads: Sequence[str] = (),
+) -> Path:
+    """Writes a fitted model as a folder, which `costhub.load_model`, `costhub.tune` and ``--model`` take.
+
+    `costhub train` writes such a folder with a model card and figures; a hub asks for both.
+
+    Args:
+        model: What `costhub.train` returned, the `model` of `costhub.adapt`, or a fitted `CostModel` of your own.
+        out: The folder to create; an older model folder is replaced.
+        programs: What the model learned from, in one piece or in blocks; the folder says which workloads.
+        device: What the model is for; by default the devices of the programs.
+        seed: Seed of the training.
+        licence: Licence of the model, an SPDX name.
+        test_workloads: Ids of the workloads that were held out.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ModelError: The model is not fitted, or `out` holds something else.
+        ArgumentError: `model` is not a `CostModel`, or neither `device` nor the programs name a device.
+
+    Example:
+        >>> programs = costhub.load_programs("nvidia-h200")  # doctest: +SKIP
+        >>> costhub.save_model(costhub.train(programs, "gbt"), "my-model", programs)  # doctest: +SKIP
+        PosixPath('my-model')
+    """
+    from costhub.dataset.programs import Programs
+    from costhub.models import folder
+    from costhub.models.train import describe_model
+
+    parts = [programs] if isinstance(programs, Programs) else programs
+    device = device or "+".join(sorted({name for part in parts for name in part.device_ids if name}))
+    if not device:
+        raise ArgumentError("The programs do not say which device they ran on: name it, as device=...")
+    info = describe_model(
+        own_model(model), parts, device_id=device, seed=seed, licence=licence, test_workloads=test_workloads
+    )
+    return folder.save_model(model, out, info)
 
 
 def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = None) -> Path:

@@ -203,7 +203,8 @@ class _Search:
             ended = stopped.to_json() if stopped else ended
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
-            about = {**self._about(model), "load_average": load, "cores": os.cpu_count(), "stopped": ended}
+            machine = {"load_average": load, "cores": os.cpu_count()}
+            about = {**self._about(model), **machine, "cap": cap, "stopped": ended}
             report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
             report.write()  # Keeps the results, even if a network fails.
             finished = _finished(networks, measurer, out, self.options)
@@ -278,7 +279,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
 
     Says nothing for boards, which are probed on the board itself, or for a device that the model is for.
     """
-    from costhub.collector.device.local import local_limits, local_names
+    from costhub.collector.device.local import limits_of, local_limits
     from costhub.hub.catalogue.devices import complete_device_row, knows_instructions
 
     device_id = str(measurer.device["device_id"])
@@ -293,7 +294,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
             f"{device_id} has not been probed, so models that use a device's figures get the average of others: run "
             f"`{' '.join(['costhub probe', *limits])}` (25 s) once."
         )
-    parts = [name for name in model.devices if name in local_names()] if measurer.device["kind"] == "cpu" else []
+    parts = [name for name in model.devices if limits_of(name)] if measurer.device["kind"] == "cpu" else []
     if len(model.devices) == len(parts) == 1:
         sentences.append(
             f"{model.name} is a model for {parts[0]}, a part of this machine, and this search is for {device_id}: "

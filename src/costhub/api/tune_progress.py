@@ -100,9 +100,9 @@ def standing_text(standing: SearchProgress) -> str:
         >>> standing_text(SearchProgress(64, 320, 4, 5, None, None))
         '4 of 5 kernels begun'
         >>> standing_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
-        '5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
+        '5 kernels: 1,234.5 us together, next batch of each expected to save 3.1%'
         >>> standing_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
-        '12.3 us in all, another batch may save 5.0%'
+        '12.3 us in all, next batch expected to save 5.0%'
     """
     several = standing.tasks > 1
     parts = []
@@ -114,7 +114,7 @@ def standing_text(standing: SearchProgress) -> str:
     elif standing.latency_us is not None:
         parts.append(f"{standing.latency_us:,.1f} us in all")
     if standing.gain is not None:
-        parts.append(f"another batch{' of each' if several else ''} may save {standing.gain:.1%}")
+        parts.append(f"next batch{' of each' * several} expected to save {standing.gain:.1%}")
     return ", ".join(parts)
 
 
@@ -130,9 +130,9 @@ def progress_text(standing: SearchProgress, left_s: float | None = None) -> str:
         >>> progress_text(SearchProgress(64, 320, 4, 5, None, None), 125.0)
         '64 of 320 trials, 4 of 5 kernels begun, about 2 min left'
         >>> progress_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
-        '96 of 320 trials, 5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
+        '96 of 320 trials, 5 kernels: 1,234.5 us together, next batch of each expected to save 3.1%'
         >>> progress_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
-        '16 of 64 trials, 12.3 us in all, another batch may save 5.0%'
+        '16 of 64 trials, 12.3 us in all, next batch expected to save 5.0%'
     """
     parts = [f"{standing.trials:,} of {standing.most:,} trials", standing_text(standing)]
     if left_s is not None:

@@ -104,8 +104,8 @@ class TuneReport:
     device: Mapping[str, Any]
     """This machine's row of the devices table."""
     about: Mapping[str, Any]
-    """`model`, `model_reason`, `method`, `command`, `load_average` and `cores` of this machine at the start, and
-    `stopped`, why a rule ended the search."""
+    """`model`, `model_reason`, `method`, `command`, `load_average` and `cores` of this machine at the start,
+    `cap`, the trials of all workloads together, and `stopped`, why a rule ended the search."""
     earlier: Mapping[str, Any] | None = None
     """The report of the previous search, see `read_report`; its workloads and networks are kept."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.cards.reports.tune_summary import summary_text
 from costhub.errors import NetworkError
+from costhub.versions import load_pandas
 
 TORCH, TUNED = "torch", "tuned"
 """Forms of a network in `FinishedNetwork.latencies`."""
@@ -24,7 +25,7 @@ class Tuning:
     """The outcome of a search; `print` shows it as a table.
 
     Example:
-        >>> tuning = costhub.tune("matmul.128x128x128", "tuned", trials=8)  # doctest: +SKIP
+        >>> tuning = costhub.tune("mobilenet_v2", "tuned", trials=8)  # doctest: +SKIP
         >>> tuning.before_us > tuning.latency_us  # doctest: +SKIP
         True
     """
@@ -105,10 +106,8 @@ class Tuning:
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per workload: latencies in microseconds, trials, failures, seconds."""
-        import pandas
-
         names = ("workload", "weight", "best_us", "gflops", "untuned_us", "speedup", "trials", "failures", "seconds")
-        return pandas.DataFrame([{name: row[name] for name in names} for row in self._rows])
+        return load_pandas().DataFrame([{name: row[name] for name in names} for row in self._rows])
 
     def __str__(self) -> str:
         return summary_text(self.summary, networks=len(self.networks))

@@ -139,8 +139,8 @@ class Carrying:
     stop: str | None = None
     """Name of the rule that ends measuring; None for none."""
 
-    def check(self) -> None:
-        """Refuses wrong options and data before anything is measured; loads torch only where some are given."""
+    def checked(self) -> Carrying:
+        """Itself; refuses wrong options and data before anything is measured; loads torch only where some are given."""
         from costhub.hub.data import find_data
 
         if self.source_data is not None:
@@ -149,6 +149,7 @@ class Carrying:
             check_source = getattr(self.method(), "check_source", None)
             if check_source is not None:
                 check_source(given=self.source_data is not None)
+        return self
 
     def method(self) -> TransferMethod:
         """The method with its options."""
@@ -179,8 +180,6 @@ STOP_WITH_DATA = (
 SPLIT_WITHOUT_DATA = "--split divides existing measurements; leave it out to measure new ones."
 TRIALS = 256
 """Default number of trials on a device that is measured."""
-DATA_LICENCE = "CC-BY-4.0"
-"""Licence of the measurements."""
 
 
 def _described(method: str | None) -> dict[str, list[OptionDescription]]:
@@ -246,6 +245,13 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 @click.option(
     "--licence", metavar="LICENCE", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
 )
+@click.option(
+    "--contributor",
+    metavar="NAME",
+    default="anonymous",
+    show_default=True,
+    help="Name written into the rows if the target is measured; their licence is CC-BY-4.0.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     name: str,
@@ -267,6 +273,7 @@ def command(
     allow_other_kind: bool,
     seed: int,
     licence: str,
+    contributor: str,
     as_json: bool,
 ) -> None:
     """Adapt the model NAME to a device with measurements in a data folder, or to this machine.
@@ -282,8 +289,7 @@ def command(
 
     check_tracker_options(tracker, key)
     check_replaceable(out)
-    how = Carrying(method, named_values(pairs), source_data, seed, arch, allow_other_kind)
-    how.check()
+    how = Carrying(method, named_values(pairs), source_data, seed, arch, allow_other_kind).checked()
     named = None if name == AUTO else find_model(name, arch=arch)
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
     stored = None
@@ -294,10 +300,10 @@ def command(
     else:
         _refuse(SPLIT_WITHOUT_DATA, chosen)
         _check_live(suites, networks, where, None if allow_other_kind else named)
-        data_folder = Path(data) if data else out.with_name(f"{out.name}-data")
+        folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials, stop = trials or TRIALS, stop or DEFAULT_STOP
         opened = live_target(
-            data_folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, licence=DATA_LICENCE
+            folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, contributor=contributor
         )
     asked = asked_for(click.get_current_context().params, None if stored is None else stored.data)
     if (told := finished_before(out, asked)) is not None:

@@ -18,7 +18,7 @@ EXAMPLE = """
 Example:
   costhub check measurements/
   costhub check amd-epyc-zen5
-  costhub check --strict measurements/     before publishing
+  costhub check --strict measurements/     # as before contributing
 """
 
 

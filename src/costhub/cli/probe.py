@@ -33,6 +33,7 @@ Example:
 )
 @click.option("--budget", default="25s", show_default=True, type=Duration(), help="Time limit, with its unit: 25s, 1m.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the figures to.")
+@click.option("--replace", is_flag=True, help="Store figures even if they are far below those of an earlier probe.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the bandwidths (.svg or .png).")
 @click.option("--json", "as_json", is_flag=True, help="Print the row as JSON.")
 def command(
@@ -41,6 +42,7 @@ def command(
     threads: int | None,
     budget: float,
     out: Path | None,
+    replace: bool,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -52,7 +54,7 @@ def command(
     from costhub.collector.device.local import LocalDevice, local_target
 
     device = LocalDevice(identify(kind, isa=isa, threads=threads), local_target(kind, isa=isa, threads=threads), isa)
-    found = probe(device, budget_s=budget, out=out)
+    found = probe(device, budget_s=budget, out=out, replace=replace)
     if plot is not None:
         from costhub.cards.reports.device_plots import plot_ladders
 

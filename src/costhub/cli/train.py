@@ -33,7 +33,7 @@ EXAMPLE = """
 Example:
   costhub train --data amd-epyc-zen5-2c --arch gbt --out my-trees/
   costhub train --data measurements/ --arch mlp --out my-model/
-  costhub train --data measurements/ --arch gbt --split held-out-14 --out my-trees/
+  costhub train --data measurements/ --arch gbt --split workload-14-seed0 --out my-trees/
   costhub train --data measurements/ --objective lambdarank --option hidden=512 --out large/
   costhub train --data measurements/ --arch conditioned --device cpu-1c --device cpu-2c \\
     --for any-cpu --out for-many/

@@ -71,14 +71,14 @@ Example:
 @click.option(
     "--draft",
     type=MODEL,
-    help="A cheap model, such as one that reads trace_decisions@1. It ranks all candidates, and --model then "
-    "scores only the best of them.",
+    help="A cheap model, such as one made by `costhub train --arch gbt --features trace_decisions@1`. It ranks all "
+    "candidates, and --model then scores only the best of them.",
 )
 @click.option(
     "--device",
     default="auto",
     show_default=True,
-    help="The device of this machine to tune for, such as cuda; 'auto' is its CPU.",
+    help="The device of this machine to tune for, such as amd-epyc-zen5-1c for one thread; 'auto' is its CPU.",
     metavar="DEVICE",
 )
 @click.option("--tracker", type=TRACKER, help="Tune for the boards of a TVM RPC tracker instead.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,7 @@ def load_programs(
     where: str | Path,
     *,
     device: Names | None = None,
-    workloads: set[str] | None = None,
+    workloads: Collection[str] | None = None,
     spec: str = DEFAULT_SPEC,
     failures: bool = False,
     per_workload: int | None = None,
@@ -291,7 +291,7 @@ def load_programs(
         where: A data folder on this machine: a path, the name of a dataset or device in the hubs, or
             `local-dir:/PATH`.
         device: The device, or several; by default the one named by `where`, or the only one in the folder.
-        workloads: Ids of the workloads to keep; all by default.
+        workloads: Ids or names of the workloads to keep; all by default.
         spec: Name of the feature spec, or several joined with `+`.
         failures: Include programs that failed, whatever their status, with infinite latency.
         per_workload: Read at most this many programs per workload and device, drawn at random; features are computed
@@ -304,7 +304,7 @@ def load_programs(
 
     Raises:
         CosthubError: One of its subclasses: the data do not exist, are damaged, lack the device or have several, or
-            there is no such feature spec, or `per_workload` is less than 1.
+            there is no such workload or feature spec, or `per_workload` is less than 1.
 
     Example:
         >>> load_programs("nvidia-h200", spec="trace_decisions@1").n > 100
@@ -314,7 +314,7 @@ def load_programs(
     return load.load_programs(
         place.path,
         device=place.device_id if device is None else device,
-        workloads=workloads,
+        workloads=_ids_of(place, workloads),
         spec=spec,
         failures=failures,
         per_workload=per_workload,
@@ -327,7 +327,7 @@ def iter_programs(
     where: str | Path,
     *,
     device: Names | None = None,
-    workloads: set[str] | None = None,
+    workloads: Collection[str] | None = None,
     spec: str = DEFAULT_SPEC,
     failures: bool = False,
     batch_programs: int = 65_536,
@@ -338,7 +338,7 @@ def iter_programs(
     Args:
         where: As for `load_programs`, like the other arguments.
         device: The device, or several; each batch is from a single device.
-        workloads: Ids of the workloads to keep.
+        workloads: Ids or names of the workloads to keep.
         spec: Name of the feature spec.
         failures: Include programs that failed.
         batch_programs: A batch ends with the workload that brings it to this many programs.
@@ -351,7 +351,7 @@ def iter_programs(
     return load.iter_programs(
         place.path,
         device=place.device_id if device is None else device,
-        workloads=workloads,
+        workloads=_ids_of(place, workloads),
         spec=spec,
         failures=failures,
         batch_programs=batch_programs,
@@ -363,7 +363,7 @@ def open_programs(
     where: str | Path,
     *,
     device: Names | None = None,
-    workloads: set[str] | None = None,
+    workloads: Collection[str] | None = None,
     spec: str = DEFAULT_SPEC,
     failures: bool = False,
     block_programs: int = BLOCK_PROGRAMS,
@@ -374,7 +374,7 @@ def open_programs(
     Args:
         where: As for `load_programs`, like the other arguments.
         device: The device, or several.
-        workloads: Ids of the workloads to keep.
+        workloads: Ids or names of the workloads to keep.
         spec: Name of the feature spec.
         failures: Include programs that failed.
         block_programs: A block ends with the workload that reaches this many.
@@ -387,7 +387,7 @@ def open_programs(
     return ProgramBlocks.open(
         place.path,
         device=place.device_id if device is None else device,
-        workloads=workloads,
+        workloads=_ids_of(place, workloads),
         spec=spec,
         failures=failures,
         block_programs=block_programs,
@@ -428,3 +428,15 @@ def load_split(where: str | Path, name: str | None = None) -> Split:
     if name is None:
         return split.load_split(where)
     return split.load_split(find_data(where).path, name)
+
+
+def _ids_of(place: DataAddress, names: Collection[str] | None) -> set[str] | None:
+    """The ids of the workloads called `names`; a mistyped name must not look like missing data."""
+    if names is None:
+        return None
+    folder = DataFolder.open(place.path)
+    table, listing = folder.workloads(["workload_id", "name"]), f"The workloads table of {folder.path}"
+    known, given = set(table["workload_id"].to_pylist()), {names} if isinstance(names, str) else set(names)
+    return (given & known) | set(
+        load.workload_ids(table, ("workload_id", "name"), sorted(given - known), listing=listing)
+    )

@@ -21,6 +21,7 @@ from costhub.models.inputs import no_programs_error
 from costhub.models.metrics import weighted_top_k
 from costhub.models.protocol import CostModel, Scores
 from costhub.terminal_text import counted
+from costhub.versions import load_pandas
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 NOISE_FLOOR = 0.02
@@ -104,8 +105,6 @@ class Evaluation:
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per workload and device: names, number of programs, metrics, latencies."""
-        import pandas
-
         unknown = WorkloadUse("")
         rows = [
             {
@@ -121,7 +120,7 @@ class Evaluation:
             }
             for row in self.workloads
         ]
-        return pandas.DataFrame(rows)
+        return load_pandas().DataFrame(rows)
 
     def __str__(self) -> str:
         devices = ", ".join(sorted({row.device_id for row in self.workloads} - {""}))
@@ -193,7 +192,7 @@ def evaluate(model: CostModel, programs: Programs, *, noise_floor: float = NOISE
 
     Raises:
         ModelError: The model cannot read these programs.
-        ScoreError: A score is NaN or infinite.
+        ScoreError: A score is NaN or infinite, or there is not one for each program.
         DataError: No workload has two programs that differ by more than the noise.
     """
     programs = programs.measured()
@@ -223,6 +222,12 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
         pairwise      0.500
         spearman      0.000
     """
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != (programs.n,):
+        raise ScoreError(
+            f"evaluate_scores got scores of shape {scores.shape} for {counted(programs.n, 'program')}; it needs one "
+            "per program, in their order."
+        )
     if not np.isfinite(scores).all():
         raise ScoreError(
             f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite, so the model "

@@ -20,6 +20,7 @@ from costhub.transfer.methods.lottery import LayerShares
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.stopping import ADAPT_STOPS, BatchVerdict, Stopped
 from costhub.transfer.trial_order import BATCH_SIZE, round_robin
+from costhub.versions import load_pandas
 
 DEFAULT_METHOD = "corrected"
 
@@ -65,9 +66,7 @@ class Adaptation:
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per batch: the share of its pairs that each candidate ranked correctly."""
-        import pandas
-
-        return pandas.DataFrame(
+        return load_pandas().DataFrame(
             [{"trials": each.trials, **each.pairwise, "chosen": each.chosen} for each in self.verdicts]
         )
 

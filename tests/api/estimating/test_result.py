@@ -37,8 +37,9 @@ def test_the_table_says_where_each_figure_comes_from() -> None:
 
 
 def test_a_device_that_was_never_measured_is_named() -> None:
-    assert "Nothing was measured on board" in str(Estimate("board", 64, 0.9, (CONV,), (), is_new_device=True))
-    assert "Nothing was measured" not in str(Estimate("board", 64, 0.9, (CONV,), ()))
+    unknown = Estimate("board", 64, 0.9, (CONV,), (), is_new_device=True)
+    assert "The predictor has not learned from board: predicted figures rest on its probe" in str(unknown)
+    assert "has not learned" not in str(Estimate("board", 64, 0.9, (CONV,), ()))
 
 
 def test_json_and_rows_hold_everything() -> None:

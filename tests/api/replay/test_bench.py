@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.api.replay.bench import SUITE, BenchOptions, bench_search, imported
+from costhub.api.replay.bench import SUITE, BenchOptions, bench_search
+from costhub.api.replay.own_code import imported
 from costhub.dataset.splits.split import Split, find_split, save_split
 from costhub.errors import ArgumentError, CosthubError
 from costhub.hub.catalogue.hubs import list_models

@@ -53,6 +53,7 @@ def test_failures_and_other_machines_are_said() -> None:
 
 def test_networks_and_files_are_listed() -> None:
     whole = {"network": "net", "threads": 2, "kernels": 5, "kernels_tuned": 4, "error": None, "library": "out/net.so"}
+    whole |= {"reference": "torch", "tolerance": 0.0002, "error_size": 1e-6}
     shown = text(
         row("a", source="model's choice", rank=1, check="compared"),
         networks=({**whole, "notes": ("It was not run.",)}, {**whole, "error": "bad", "library": None, "notes": ()}),
@@ -60,5 +61,14 @@ def test_networks_and_files_are_listed() -> None:
 
     assert "net, 2 threads: 4 of 5 kernels have a schedule of the table." in shown
     assert "It was not run." in shown
+    assert "Outputs equal PyTorch's within 0.0002 of their size." in shown
     assert "\nbad\n" in shown
     assert shown.splitlines()[-3:] == ["library   out/net.so", "database  out", "report    out/report.json"]
+
+
+def test_outputs_that_were_not_compared_are_not_called_equal() -> None:
+    whole = {"network": "net", "threads": 2, "kernels": 5, "kernels_tuned": 4, "error": None, "library": "out/net.so"}
+    whole |= {"reference": "torch", "tolerance": 0.0002, "error_size": None, "notes": ()}
+
+    assert "Outputs equal" not in text(networks=(whole,), runs_here=False)
+    assert "Outputs equal" not in text(networks=({**whole, "error": "It differs.", "library": None},))

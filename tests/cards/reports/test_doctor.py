@@ -15,7 +15,7 @@ def test_findings_stand_with_their_first_places_and_what_to_do() -> None:
 
     text = doctor_text(found, None)
 
-    assert "DB01 error, 5 times; the rule: a record can be read" in text
+    assert 'DB01 error, 5 breaches of the rule "a record can be read"' in text
     assert "line 2: it is not JSON" in text
     assert "line 3: it is not JSON" not in text
     assert "... and 2 more" in text

@@ -72,6 +72,14 @@ def test_a_search_that_a_rule_ended_says_so() -> None:
     assert "Measuring ended" not in summary_text(report(stopped=None))
 
 
+def test_a_search_that_spent_all_trials_says_so() -> None:
+    spent = sum(each["trials"] for each in report()["workloads"])
+
+    assert f"The search ended when all {spent:,} trials were spent." in summary_text(report(cap=spent))
+    assert "were spent" not in summary_text(report(cap=spent + 1))
+    assert "were spent" not in summary_text(report())
+
+
 def test_workloads_are_a_table_without_a_headline() -> None:
     text = summary_text(report(networks=[], workloads=[row("matmul", failures=2, failed_as={"run_error": 2})]))
 

@@ -33,12 +33,25 @@ def test_scores_are_printed_and_written(data: Path, costhub: Any, tmp_path: Path
     assert json.loads(costhub("bench", "search", *options, "--json").out) == written
 
 
+def test_a_strategy_of_a_file_needs_no_model(data: Path, costhub: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from costhub.search.replay.strategies import RandomOrder\n\n\nclass Mine(RandomOrder):\n    pass\n"
+    )
+    options = ("--data", str(data), "--seeds", "1", "--batch", "4", "--workloads", "1")
+
+    done = costhub("bench", "search", "--strategy", f"{tmp_path}/mine.py:Mine", "--model", "none", *options)
+
+    assert done.code == 0
+    assert done.out.startswith("Mine: score ")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--strategy", "genetics"), "Did you mean genetic"),
         (("--plot", "curves.pdf"), "--plot writes .png or .svg"),
         (("--seeds", "0"), "--seeds"),
+        (("--model", "none"), "The strategy model needs a model"),
         (("--device", "nvidia-h200"), "no workloads of nvidia-h200"),
     ],
 )

@@ -39,7 +39,7 @@ def test_damage_exits_with_1_and_the_copy_is_sound(costhub: Any, folder: Path, t
     output = costhub("doctor", str(folder), "--fix", str(tmp_path / "clean"), "--workers", "1")
 
     assert output.code == 1, output.err
-    assert "DB01 error, 1 time; the rule: a record can be read" in output.out
+    assert 'DB01 error, 1 breach of the rule "a record can be read"' in output.out
     assert f"{RECORDS} line 14: it is not JSON; perhaps it was cut off" in output.out
     assert f"Wrote 12 records of 2 workloads to {tmp_path / 'clean'}." in output.out
     assert (folder / RECORDS).read_bytes() == before

@@ -39,7 +39,7 @@ def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("costhub.cli.shared.adapt_target.named_workloads", lambda *_: [])
-    about = {"where": "auto", "seed": 0, "licence": "CC-BY-4.0"}
+    about = {"where": "auto", "seed": 0, "contributor": "anonymous"}
     place = live_target(tmp_path / "data", suites=(), networks=("odd.pt2",), trials=4, **about)  # type: ignore[arg-type]
 
     with pytest.raises(WorkloadError, match=r"odd\.pt2 has no kernel"), place:
@@ -48,13 +48,14 @@ def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
 
 @pytest.mark.slow
 def test_a_live_target_holds_out_nothing_of_few_trials(tmp_path: Path) -> None:
-    about = {"where": "auto", "networks": (), "seed": 0, "licence": "CC-BY-4.0"}
+    about = {"where": "auto", "networks": (), "seed": 0, "contributor": "me"}
     with live_target(tmp_path / "data", suites=("matmul.128x128x128",), trials=4, **about) as target:  # type: ignore[arg-type]
         first = target.first("trace_decisions@1")
 
         assert first.n == 4
         assert target.test("trace_decisions@1") is None
         assert target.row["device_id"] == target.trials.device_id
+        assert {row["contributor"] for row in target.trials.folder.measurements(["contributor"]).to_pylist()} == {"me"}
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from costhub.collector.device.cpu_state import (
     core_count,
     cpu_list,
+    cpu_quota,
     governor,
     physical_cpus,
     pick_cpus,
@@ -47,6 +50,28 @@ def test_one_cpu_of_each_core_counts(tmp_path: Path) -> None:
     assert physical_cpus(tmp_path / "nothing known") == cpus
 
 
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({"cpu.max": "400000 100000\n"}, 4.0),
+        ({"cpu.max": "50000 100000\n"}, 0.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "250000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2.5),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+)
+def test_the_time_that_a_container_may_use_limits_the_cores(
+    files: dict[str, str], quota: float | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert cpu_quota(tmp_path) == quota
+    assert core_count(tmp_path) == max(1, min(core_count(tmp_path / "no limit"), int(quota or 10**6)))
+
+
 def test_threads_get_the_last_cores_first(tmp_path: Path) -> None:
     cpus = usable_cpus()
     assert pick_cpus(1, tmp_path) == (cpus[-1],)
@@ -67,4 +92,4 @@ def test_the_governor_is_read_where_there_is_one(tmp_path: Path) -> None:
 
 def test_tvm_is_told_its_threads_one_per_core_unless_said_otherwise() -> None:
     assert tvm_threads(3) == {"TVM_NUM_THREADS": "3"}
-    assert tvm_threads() == {"TVM_NUM_THREADS": str(len(physical_cpus()))}
+    assert tvm_threads() == {"TVM_NUM_THREADS": str(core_count())}

@@ -21,6 +21,24 @@ from costhub.dataset.tile_intrinsics import has_matrix_units
 from costhub.errors import DeviceError
 
 
+def test_any_number_of_cores_is_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("identity", "local"):
+        monkeypatch.setattr(f"costhub.collector.device.{place}.core_count", lambda: 8)
+    stem = str(identify()["device_id"]).removesuffix("8c")
+
+    (part,) = find_local([f"{stem}4c"])
+
+    assert (part.threads, part.target["num-cores"]) == (4, 4)
+    assert local_kind(f"{stem}4c") == "cpu"
+    assert local_limits(part.row) == ("cpu", None, 4)
+    found = find_by_target(part.target)
+    assert found is not None
+    assert found.device_id == f"{stem}4c"
+    assert f"{stem}4c" not in local_names()
+    with pytest.raises(DeviceError, match="has no device named"):
+        find_local([f"{stem}9c"])
+
+
 def test_the_target_names_cpu_and_cores() -> None:
     import tvm
 

@@ -77,6 +77,31 @@ print(len(before), len(loaded), len(os.sched_getaffinity(0)))
     assert before == loaded == called > 1
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is all that a thread can have here")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="all threads are on the only CPU")
+def test_it_computes_on_the_cpus_of_the_process_whichever_thread_calls(library: Path) -> None:
+    first = str(min(os.sched_getaffinity(0)))
+    script = """
+import os, sys, threading
+os.sched_setaffinity(0, {int(sys.argv[2])})
+import numpy
+from costhub.search.whole_network.tuned_network import load_network
+network = load_network(sys.argv[1], threads=2)
+def call():
+    import tvm_ffi
+    network(numpy.zeros((4, 8), "float32"))
+    tvm_ffi.get_global_func("runtime.config_threadpool")(1, 2)  # this thread's pool, as a parallel kernel makes it
+    print(*{cpu for each in os.listdir("/proc/self/task") for cpu in os.sched_getaffinity(int(each))})
+call()
+thread = threading.Thread(target=call)
+thread.start()
+thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", script, library, first], check=True, capture_output=True, text=True)
+
+    assert done.stdout.split() == [first, first], "TVM by itself would bind its threads to the CPUs from 0 up"
+
+
 def test_what_is_no_tensor_is_named(library: Path) -> None:
     with pytest.raises(NetworkError, match=r"takes torch tensors or NumPy arrays, .*; this is a list\."):
         load_network(library, threads=1)([[0.0] * 8] * 4)

@@ -142,14 +142,14 @@ def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], di
     Raises:
         CosthubError: No device has that name, the file holds no row, or its figures are not known.
     """
-    from costhub.collector.device.local import find_local, local_names
+    from costhub.collector.device.local import find_local, limits_of
     from costhub.models.latency.inputs import device_figures
 
     if isinstance(device, Mapping):
         row = Device.from_row(device).row()
     elif isinstance(device, Path) or device.lstrip().startswith("{") or device.endswith(".json"):
         row = Device.from_row(_written_row(device)).row()
-    elif device in ("auto", "cuda") or device in local_names():
+    elif device in ("auto", "cuda") or limits_of(device):
         (local,) = find_local([device])
         row = {**complete_device_row(local.row), "target": json.dumps(local.target)}
     else:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.versions import __version__
+from costhub.versions import __version__, load_pandas
 
 KIND, VERSION = "estimate", 1
 """Of the JSON; the version is raised whenever the code can no longer read what it wrote before."""
@@ -114,15 +114,16 @@ class Estimate:
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` of `rows`."""
-        import pandas
-
-        return pandas.DataFrame(self.rows)
+        return load_pandas().DataFrame(self.rows)
 
     def __str__(self) -> str:
         share = f"{self.interval * 100:g} % intervals"
         lines = [f"{self.device_id}, search of {self.trials} programs, {share}"]
         if self.is_new_device:
-            lines.append(f"Nothing was measured on {self.device_id}: the figures are predicted from its probe.")
+            lines.append(
+                f"The predictor has not learned from {self.device_id}: predicted figures rest on its probe, and their "
+                "intervals are wider."
+            )
         if self.kernels:
             lines.append(plain_table([_line(each, 1.0) for each in self.kernels], _columns("us")))
         for each in self.networks:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from costhub.api.models import load_model
+from costhub.api.replay.own_code import imported, own_scorer
 from costhub.api.replay.result import ReplayResult, write_t4
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import find_split
-from costhub.errors import ArgumentError, CosthubError, class_and_line
+from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import device_rows
 from costhub.hub.catalogue.find import AUTO
 from costhub.hub.data import find_data
@@ -98,7 +95,7 @@ def bench_search(
     options = options or BenchOptions()
     name, factory = _strategy(strategy)
     # costhub's other strategies read decisions only, and features take minutes.
-    needs_features = not (isinstance(strategy, str) and strategy in WITHOUT_MODEL)
+    needs_features = getattr(factory, "needs_features", not (isinstance(strategy, str) and strategy in WITHOUT_MODEL))
     model = model if needs_features else None
     if strategy == "model" and model is None:
         raise ArgumentError("The strategy model needs a model; name one, or choose another strategy.")
@@ -203,49 +200,3 @@ def _strategy(strategy: str | ReplayFactory) -> tuple[str, ReplayFactory]:
     if ":" in strategy:
         return strategy.rpartition(":")[2], cast("ReplayFactory", imported(strategy))
     return strategy, REPLAY_STRATEGIES.find(strategy)
-
-
-def own_scorer(model: Any) -> Any:
-    """The model that is not looked up by name for each device; None for one that is."""
-    if model is None or (isinstance(model, str | os.PathLike) and not _is_reference(os.fspath(model))):
-        return None
-    found = imported(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
-    made = found() if isinstance(found, type) else found
-    if not callable(getattr(made, "predict", None)):
-        raise ArgumentError(f"{model} has no method `predict(rows, counts)`; a model needs one that returns scores.")
-    return made
-
-
-def _is_reference(text: str) -> bool:
-    place, _, name = text.rpartition(":")
-    return name.isidentifier() and (place.endswith(".py") or place.replace(".", "").isidentifier())
-
-
-def imported(reference: str) -> Any:
-    """What FILE.py:NAME or MODULE:NAME stands for. This runs the file, which must be code of your own.
-
-    Raises:
-        ArgumentError: There is no such file, module or name, or its code fails.
-
-    Example:
-        >>> imported("math:pi") > 3
-        True
-    """
-    place, _, name = reference.rpartition(":")
-    try:
-        if place.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
-            if spec is None or spec.loader is None or not Path(place).is_file():
-                raise ArgumentError(f"There is no file {place}; give FILE.py:NAME.")
-            module = importlib.util.module_from_spec(spec)
-            sys.modules.setdefault(spec.name, module)
-            spec.loader.exec_module(module)
-        else:
-            module = import_module(place)
-        return getattr(module, name)
-    except CosthubError:
-        raise
-    except AttributeError as error:
-        raise ArgumentError(f"{place} has nothing named {name}; give FILE.py:NAME or MODULE:NAME.") from error
-    except Exception as error:
-        raise ArgumentError(f"{reference} cannot be imported: {class_and_line(error)}") from error

@@ -14,7 +14,7 @@ from costhub.files import write_replacing
 from costhub.search.knobs import Knobs
 from costhub.search.replay.judge import ReplayScore, ReplaySettings
 from costhub.search.replay.workloads import ReplayWorkload
-from costhub.versions import __version__
+from costhub.versions import __version__, load_pandas
 
 VERSION = 1
 """Of the JSON; raised whenever the code can no longer read what it wrote before."""
@@ -98,9 +98,7 @@ class ReplayResult:
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row for each workload: programs, trials, score, trials to 95 %."""
-        import pandas
-
-        return pandas.DataFrame(
+        return load_pandas().DataFrame(
             [
                 {
                     "workload": s.name,

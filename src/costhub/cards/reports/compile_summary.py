@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from costhub.cards.reports.tune_facts import outputs_text
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.terminal_text import counted
 
@@ -15,8 +16,8 @@ _WIDTH = 80
 _COLUMNS = (
     TableColumn("workload", "kernel"),
     TableColumn("source", "schedule"),
-    TableColumn("known", "of"),
-    number("known_us", "measured (us)", ",.1f"),
+    TableColumn("known", "measured on"),
+    number("known_us", "there (us)", ",.1f"),
     TableColumn("rank", "rank", align="right"),
     TableColumn("check", "checked"),
 )
@@ -39,7 +40,8 @@ def compile_text(summary: Mapping[str, Any]) -> str:
     """
     rows = summary["workloads"]
     parts = [plain_table([_row(row) for row in rows], _COLUMNS)]
-    parts += ["\n".join(map(_filled, _network_lines(network))) for network in summary["networks"]]
+    compared = bool(summary["runs_here"])
+    parts += ["\n".join(map(_filled, _network_lines(each, compared=compared))) for each in summary["networks"]]
     parts.append("\n".join(map(_filled, _sentences(summary, rows))))
     parts.append("\n".join(_places(summary, rows)))
     return "\n\n".join(part for part in parts if part)
@@ -57,12 +59,14 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _network_lines(network: Mapping[str, Any]) -> Iterator[str]:
+def _network_lines(network: Mapping[str, Any], *, compared: bool) -> Iterator[str]:
     if network["error"]:
         yield network["error"]
     else:
         kernels = f"{network['kernels_tuned']} of {counted(network['kernels'], 'kernel')} have a schedule of the table"
         yield f"{network['network']}, {counted(network['threads'], 'thread')}: {kernels}."
+        if compared:
+            yield outputs_text(network)
     yield from network["notes"]
 
 

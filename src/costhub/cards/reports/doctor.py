@@ -86,7 +86,7 @@ def _workloads(found: Examination) -> str:
 def _findings(found: Examination) -> Iterator[str]:
     for rule_id, places in sorted(found.log.kept.items()):
         rule, count = DATABASE_RULES[rule_id], found.log.counts[rule_id]
-        lines = [f"{rule.id} {rule.severity}, {counted(count, 'time')}; the rule: {rule.title}"]
+        lines = [f'{rule.id} {rule.severity}, {counted(count, "breach", "breaches")} of the rule "{rule.title}"']
         for each in places[:_PLACES_SHOWN]:
             lines.append(f"  {clean(each.where, 120)}: {clean(each.message, _TEXT_CHARACTERS)}")
         if count > _PLACES_SHOWN:

@@ -26,6 +26,7 @@ from costhub.cards.reports.tune_facts import (
     busy_text,
     duration_text,
     effort_text,
+    end_text,
     gain_text,
     kernel_rows,
     load_text,
@@ -62,9 +63,10 @@ def tune_markdown(summary: Mapping[str, Any], *, plots: Mapping[str, str] | None
             `best_us` (None if every program failed) and `curve`, a list of (trial, ..., best latency in
             microseconds). Optional: `model_reason`, `machine`, `command`, `created`, `versions`, `networks`
             (`FinishedNetwork.to_json`), `peak_gflops` of the device and its `peak_source` (`probe`: this machine;
-            `index`: the index of devices), `load_average` and `cores` of this machine at the start, `earlier` (see
-            `costhub.cards.reports.tune_history.with_earlier`), and in a row `device`, `weight`, `share_after`,
-            `gflops`, `measured_us`, the latency of each program, and `stages`, seconds by stage.
+            `index`: the index of devices), `load_average` and `cores` of this machine at the start, `cap`, the trials
+            of the search, `earlier` (see `costhub.cards.reports.tune_history.with_earlier`), and in a row `device`,
+            `weight`, `share_after`, `gflops`, `measured_us`, the latency of each program, and `stages`, seconds by
+            stage.
         plots: `progress` and `kernels` -> path of the picture, relative to the report.
 
     Raises:
@@ -136,7 +138,7 @@ def _blocks(summary: Mapping[str, Any], plots: Mapping[str, str]) -> Iterator[Bl
     in_bf16 = any(network.get("precision") == "bf16" for network in networks)
     yield Code(compile_tir_usage(summary["database"], in_bf16=in_bf16))
     yield from _seconds(rows)
-    yield from _origins(summary)
+    yield from _origins(summary, rows)
 
 
 def _subtitle(summary: Mapping[str, Any]) -> str:
@@ -301,26 +303,27 @@ def compile_tir_usage(database: str, *, in_bf16: bool = False) -> str:
     )
 
 
-def _origins(summary: Mapping[str, Any]) -> Iterator[Block]:
+def _origins(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     yield Heading("How it was made")
     if summary.get("command"):
         yield Code(summary["command"], "sh")
-    yield Table(_origin(summary), _FACTS)
+    yield Table(_origin(summary, own_rows(summary, rows)), _FACTS)
     for search in summary.get("earlier", ()):
         require(search, ("device", "model", "method", "workloads"), "an earlier search in it")
         yield Heading("An earlier search in the same folder", level=3)
         if search.get("command"):
             yield Code(search["command"], "sh")
-        yield Table([{"fact": "Workloads", "value": ", ".join(search["workloads"])}, *_origin(search)], _FACTS)
+        yield Table([{"fact": "Workloads", "value": ", ".join(search["workloads"])}, *_origin(search, ())], _FACTS)
 
 
-def _origin(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+def _origin(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The facts about a search of some workloads."""
     machine = summary.get("machine")
     load = load_text(summary)
     facts = {
         "Model": f"{summary['model']}. {summary.get('model_reason') or ''}".strip(". ") + ".",
         "Method": summary["method"],
-        "Measuring": (summary.get("stopped") or {}).get("said"),
+        "Measuring": end_text(summary, rows),
         "Machine": f"{machine} ({summary['device']})" if machine else summary["device"],
         "Peak": peak_text(summary),
         "Other programs": f"ran when the search began ({load})" if load else None,

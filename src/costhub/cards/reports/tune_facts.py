@@ -181,6 +181,24 @@ def gain_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
     return f"The last quarter of the programs lowered {time} by {last:.1%}, the last half by {half:.1%}."
 
 
+def end_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Why the last search ended: the sentence of its rule, or that all trials were spent; empty if unknown.
+
+    Args:
+        summary: The report; reports of 0.1.0 lack `cap`, the trials of all workloads together.
+        rows: The workloads of the last search.
+
+    Example:
+        >>> end_text({"cap": 64, "stopped": None}, [{"trials": 32}, {"trials": 32}])
+        'The search ended when all 64 trials were spent.'
+    """
+    if summary.get("stopped"):
+        return str(summary["stopped"]["said"])
+    cap = summary.get("cap")
+    is_spent = bool(cap) and sum(row["trials"] for row in rows) == cap
+    return f"The search ended when all {cap:,} trials were spent." if is_spent else ""
+
+
 def load_text(facts: Mapping[str, Any]) -> str:
     """The load of a machine on which other programs ran; empty if none did, or if unknown.
 

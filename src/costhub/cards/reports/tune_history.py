@@ -19,6 +19,7 @@ ORIGIN = (
     "versions",
     "load_average",
     "cores",
+    "cap",
     "stopped",
 )
 """The facts about a search in a report, besides its results."""

@@ -121,6 +121,7 @@ def tvm_usage(network: Mapping[str, Any]) -> str:
     return (
         "import os\n\n"
         f'os.environ["TVM_NUM_THREADS"] = "{network["threads"]}"  # by default, TVM uses half of the CPUs\n'
+        'os.environ["TVM_BIND_THREADS"] = "0"  # by default, TVM takes the CPUs from 0 up, in every process\n'
         "import numpy as np, tvm\nfrom tvm import relax\n\n"
         f"library = tvm.runtime.load_module({network['library']!r})\n"
         'network = relax.VirtualMachine(library, tvm.cpu())["main"]\n'

@@ -13,6 +13,7 @@ from costhub.cards.reports.tune_facts import (
     busy_text,
     duration_text,
     effort_text,
+    end_text,
     forms,
     gain_text,
     headline,
@@ -103,9 +104,8 @@ def _effort(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], *, is
     yield f"{effort_text(rows, what)}. {gain_text(rows, what)}".strip()
     if any(row["of_peak"] for row in rows):
         yield f"Peak: {peak_text(summary)}."
-    if summary.get("stopped"):
-        yield summary["stopped"]["said"]
-    yield from filter(None, (sum_text(summary, rows, always=False), busy_text(summary, is_network=is_network)))
+    ended, busy = end_text(summary, rows), busy_text(summary, is_network=is_network)
+    yield from filter(None, (ended, sum_text(summary, rows, always=False), busy))
 
 
 def _notes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ EXAMPLE = """
 \b
 Example:
   costhub bench search --strategy model --model auto
-  costhub bench search --strategy mine.py:MySearch --device nvidia-v100 --out mine.json
+  costhub bench search --strategy mine.py:MySearch --model none --device nvidia-v100 --out mine.json
   costhub bench search --model mine.py:MyModel --method frozen
   costhub bench search --data measurements/ --strategy genetic --t4 searches/
 """
@@ -34,8 +34,8 @@ Example:
     default="auto",
     show_default=True,
     metavar="MODEL|FILE.py:NAME",
-    help="Model: a name as for `costhub pull`, 'auto' for the best one for each device, or your own object or class "
-    "with predict(rows, counts).",
+    help="Model: a name as for `costhub pull`, 'auto' for the best one for each device, your own object or class "
+    "with predict(rows, counts), or 'none'.",
 )
 @click.option(
     "--device",
@@ -115,7 +115,7 @@ def command(
         t4=t4,
     )
     with interruptible():
-        result = bench_search(strategy, model, options=options)
+        result = bench_search(strategy, None if model == "none" else model, options=options)
     if out is not None:
         write_replacing(out, result.to_json().encode())
     if plot is not None:

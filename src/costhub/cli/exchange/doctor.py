@@ -16,11 +16,11 @@ EXAMPLE = """
 \b
 Example:
   costhub doctor tuned/
-  costhub doctor tuned/ --no-replay        in seconds, without replaying schedules
+  costhub doctor tuned/ --no-replay        # in seconds, without replaying schedules
   costhub doctor tuned/ --fix clean/
   costhub doctor tuned/ --network resnet18
-  costhub doctor tuned/ --target amd-epyc-zen5-2c --fix zen5/    only the folder's records for one device
-  costhub doctor tuned/ --run --best 1     run the program that TVM would deploy for each workload
+  costhub doctor tuned/ --target amd-epyc-zen5-2c --fix zen5/    # only the folder's records for one device
+  costhub doctor tuned/ --run --best 1     # run the program that TVM would deploy for each workload
 """
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 EXAMPLE = """
 \b
 Example:
-  costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
-  costhub import ansor logs/ --device nvidia-v100 --out measurements/
+  costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/ --licence MIT --contributor WHO
+  costhub import ansor logs/ --device nvidia-v100 --out measurements/ --licence MIT --contributor WHO
   costhub import source bennu/a64fx-resnet18 --out measurements/
 """
 METASCHEDULE_EXAMPLE = """
@@ -36,7 +36,7 @@ ANSOR_EXAMPLE = """
 \b
 Example:
   costhub import ansor logs/ --device nvidia-v100 --out measurements/ --licence MIT --contributor microsoft/nnfusion
-  costhub import ansor conv.json.xz --device my-gpu --target '{"kind": "cuda", "arch": "sm_75"}' --out measurements/
+  costhub import ansor conv.json.xz --device my-gpu --target '{"kind": "cuda", "arch": "sm_75"}' --out my-data/
 """
 SOURCE_EXAMPLE = """
 \b
@@ -59,7 +59,7 @@ _device_option = click.option(
     metavar="DEVICE",
     required=True,
     help="Id of the measured device (see `costhub devices`), or any name for a device that costhub does not know; only "
-    "its target is then recorded.",
+    "its kind and, with each row, its target are then recorded.",
 )
 _out_option = click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder."

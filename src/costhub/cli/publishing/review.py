@@ -57,7 +57,10 @@ def command(
             click.echo(line)
         if done.merged:
             click.echo(f"Merged: {done.merged}")
-            click.echo("The card is unchanged; `costhub publish DATASET_FOLDER` renews its licences and contributors.")
+            click.echo(
+                "The card is unchanged; `costhub publish DATASET_FOLDER --to HUB --as ORG/NAME` renews its licences "
+                "and contributors."
+            )
     if not verdict.is_accepted:
         context.exit(1)
 

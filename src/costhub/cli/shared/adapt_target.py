@@ -194,7 +194,7 @@ def live_target(
     networks: Sequence[str],
     trials: int,
     seed: int,
-    licence: str,
+    contributor: str,
 ) -> Iterator[LiveTarget]:
     """A device of this machine, or the boards of a tracker, to measure while the model adapts.
 
@@ -205,7 +205,7 @@ def live_target(
         networks: Networks by name.
         trials: How many programs to measure.
         seed: Chooses the programs.
-        licence: Licence of the measurements.
+        contributor: Name in the rows, whose licence is CC-BY-4.0.
     """
     from costhub.collector.run.evaluator import COLLECTING
     from costhub.collector.session import Rights
@@ -232,7 +232,7 @@ def live_target(
                 folder,
                 measurer,
                 trials,
-                rights=Rights(licence=licence),
+                rights=Rights(contributor),
                 seed=seed,
                 on_row=show,
             )

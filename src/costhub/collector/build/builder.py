@@ -24,6 +24,7 @@ from typing import Any
 
 from costhub.collector.build.linker import can_link, link
 from costhub.collector.build.scratch import ScratchFolder
+from costhub.collector.device.cpu_state import usable_cpus
 from costhub.errors import MeasureError, class_and_end
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
@@ -72,7 +73,7 @@ class Builder:
 
     Args:
         target: The TVM target, as JSON.
-        processes: Number of parallel build processes; the number of cores by default.
+        processes: Number of parallel build processes; the number of CPUs that this process may use by default.
         timeout_s: Time limit of one build; neither start-up nor frozen time counts.
         limits: Resources each process may use; by default its share of the memory, and processor time for a few
             time limits.
@@ -94,7 +95,7 @@ class Builder:
     ) -> None:
         self.target = target
         self.timeout_s = timeout_s
-        self.processes = processes or os.cpu_count() or 1
+        self.processes = processes or len(usable_cpus())
         self._scratch = ScratchFolder()
         self._pool = ChildPool(
             self.processes,

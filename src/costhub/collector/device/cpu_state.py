@@ -10,6 +10,9 @@ from pathlib import Path
 import psutil
 
 CPUS = Path("/sys/devices/system/cpu")
+CGROUPS = Path("/sys/fs/cgroup")
+ONE_CPU_PER_THREAD = -2
+"""TVM's mode of its thread pool in which each thread has its own CPU (kSpecifyOneCorePerThread)."""
 
 
 def usable_cpus() -> list[int]:
@@ -41,11 +44,29 @@ def fast_cpus(cpus: Sequence[int], root: Path = CPUS) -> list[int]:
     return [cpu for cpu in cpus if clocks[cpu] == max(clocks.values())]
 
 
-def core_count() -> int:
-    """Number of cores that this process may use: a container or `taskset` may limit it."""
+def core_count(cgroups: Path = CGROUPS) -> int:
+    """Number of cores that this process may use: a container, its quota of CPU time, or `taskset` may limit it."""
     usable = len(physical_cpus())
     # Where the system does not list thread siblings, as on macOS, psutil knows the cores.
-    return min(usable, psutil.cpu_count(logical=False) or usable)
+    cores = min(usable, psutil.cpu_count(logical=False) or usable)
+    return max(1, min(cores, int(cpu_quota(cgroups) or cores)))
+
+
+def cpu_quota(cgroups: Path = CGROUPS) -> float | None:
+    """How many CPUs' worth of time a container may use, such as 4.0 for ``docker run --cpus=4``; None if unlimited.
+
+    Threads beyond it only wait for each other: the system stops all of them until the next period.
+
+    Args:
+        cgroups: The folder where Linux shows the limits of control groups, of version 2 or 1.
+    """
+    for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):
+        try:
+            quota, period = " ".join((cgroups / file).read_text() for file in files).split()
+            return int(quota) / int(period) if int(quota) > 0 else None
+        except (OSError, ValueError):  # another version, or "max"
+            continue
+    return None
 
 
 def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +89,8 @@ def find_local(names: Sequence[str]) -> list[LocalDevice]:
     """Finds the devices called `names`; all must belong to this machine and run the same compiled programs.
 
     Args:
-        names: Device ids, such as ``amd-epyc-zen5-1c-avx2``, or ``auto`` for the whole CPU.
+        names: Device ids, such as ``amd-epyc-zen5-1c-avx2`` or, for four of its cores, ``amd-epyc-zen5-4c``; or
+            ``auto`` for the whole CPU.
 
     Raises:
         DeviceError: This machine has no device of that name, or the devices need different builds.
@@ -119,7 +121,9 @@ def find_by_target(target: Mapping[str, Any]) -> LocalDevice | None:
         >>> found is not None and found.device_id == identify()["device_id"]
         True
     """
-    for isa, threads in sorted(local_names().values(), key=lambda limits: limits[0] is not None):
+    cores = target.get("num-cores")
+    names = local_names(*([cores] if isinstance(cores, int) else []))
+    for isa, threads in sorted(names.values(), key=lambda limits: limits[0] is not None):
         own = local_target(isa=isa, threads=threads)
         if all(_plain(own.get(key)) == _plain(target.get(key)) for key in ("mcpu", "mattr", "num-cores")):
             return LocalDevice(identify(isa=isa, threads=threads), dict(target), isa)
@@ -131,12 +135,27 @@ def _plain(value: Any) -> Any:
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value or None
 
 
-def local_names() -> dict[str, tuple[str | None, int]]:
-    """The names of the devices that this machine's CPU offers: (instruction set, threads) by device id."""
+def local_names(*threads: int) -> dict[str, tuple[str | None, int]]:
+    """The names of the devices that this machine's CPU offers: (instruction set, threads) by device id.
+
+    Args:
+        threads: Numbers of threads besides 1 and all; those that the machine lacks are left out.
+    """
     whole = identify()
     isas = [None, *(name for name, level in ISA_LEVELS.items() if level.flag in whole["isa_features"])]
-    sizes = sorted({1, whole["cores"]})
-    return {str(identify(isa=isa, threads=threads)["device_id"]): (isa, threads) for isa in isas for threads in sizes}
+    sizes = sorted({1, whole["cores"], *(size for size in threads if 1 <= size <= whole["cores"])})
+    return {str(identify(isa=isa, threads=size)["device_id"]): (isa, size) for isa in isas for size in sizes}
+
+
+def limits_of(name: str) -> tuple[str | None, int] | None:
+    """Instruction set and threads of the device of this machine's CPU called `name`; None if it has none.
+
+    Example:
+        >>> limits_of(str(identify(threads=1)["device_id"])), limits_of("toaster-4c")
+        ((None, 1), None)
+    """
+    cores = re.search(r"-(\d{1,4})c(-|$)", name)
+    return local_names(*([int(cores[1])] if cores else [])).get(name)
 
 
 def local_limits(row: Mapping[str, Any]) -> tuple[str, str | None, int | None]:
@@ -145,7 +164,7 @@ def local_limits(row: Mapping[str, Any]) -> tuple[str, str | None, int | None]:
     Args:
         row: Its row in the devices table.
     """
-    isa, threads = local_names().get(str(row["device_id"]), (None, None))
+    isa, threads = limits_of(str(row["device_id"])) or (None, None)
     whole = row["kind"] != "cpu" or threads == core_count()
     return str(row["kind"]), isa, None if whole else threads
 
@@ -157,7 +176,7 @@ def local_kind(name: str) -> str | None:
         >>> local_kind("auto"), local_kind("cuda"), local_kind("toaster")
         ('cpu', 'cuda', None)
     """
-    if name == "auto" or name in local_names():
+    if name == "auto" or limits_of(name):
         return "cpu"
     return "cuda" if _may_be_gpu(name) else None
 
@@ -167,11 +186,10 @@ def _may_be_gpu(name: str) -> bool:
 
 
 def _find(name: str) -> LocalDevice:
+    limits = (None, None) if name == "auto" else limits_of(name)
+    if limits is not None:
+        return _cpu(*limits)
     names = local_names()
-    if name == "auto":
-        return _cpu(None, None)
-    if name in names:
-        return _cpu(*names[name])
     if _may_be_gpu(name):
         device = LocalDevice(identify("cuda"), local_target("cuda"), None)
         if name in ("cuda", device.device_id):

@@ -133,26 +133,43 @@ def _take(child: Child, setting: ProbeSetting, step: ProbeStep, share_s: float) 
         return ProbeAnswer(None, str(error))
 
 
+_SIZES = {"l1_gbs": "l1d_bytes", "l2_gbs": "l2_bytes", "l3_gbs": "l3_bytes"}
+"""Bandwidth of a level -> the column with its size."""
+
+
 def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[ProbeStep, ProbeAnswer]) -> dict[str, Any]:
     rungs = [a for step, a in answers.items() if step.what == "bandwidth"]
     ladder = [{"bytes": a.bytes, "gbs": a.value} for a in rungs if a.value is not None]
     scaling = [answers.get(ProbeStep("peak", "float32", n + 1)) for n in range(setting.threads)]
     speeds = [a.value for a in scaling if a is not None and a.value is not None]
+    levels = level_gbs(ladder, device, setting.threads)
     return {
         **{column: answers[ProbeStep("peak", dtype)].value for dtype, column in PEAK_COLUMNS.items()},
-        **level_gbs(ladder, device, setting.threads),
+        **levels,
         "bandwidth_ladder": ladder,
         "launch_overhead_us": answers[ProbeStep("overhead")].value,
         # It ends below the number of threads if cores share a clock limit, an FPU or a hypervisor's quota.
         "thread_scaling": [speed / speeds[0] for speed in speeds] if len(speeds) == setting.threads else None,
         "governor": governor() if setting.device_kind == "cpu" else None,
-        "probe_method": describe_method(setting, answers),
+        "probe_method": describe_method(
+            setting, answers, {name: levels[name] for name, size in _SIZES.items() if device.get(size)}
+        ),
         "probed_at": datetime.datetime.now(datetime.timezone.utc),
     }
 
 
-def describe_method(setting: ProbeSetting, answers: Mapping[ProbeStep, ProbeAnswer]) -> str:
-    """Describes how the figures were measured, with the instructions that LLVM chose and the measured clock."""
+def describe_method(
+    setting: ProbeSetting,
+    answers: Mapping[ProbeStep, ProbeAnswer],
+    levels: Mapping[str, float | None] | None = None,
+) -> str:
+    """Describes how the figures were measured, with the instructions that LLVM chose and the measured clock.
+
+    Args:
+        setting: What was probed.
+        answers: The answer to each step.
+        levels: What `level_gbs` returned, for the levels that the device has.
+    """
     workers = "Threads" if setting.device_kind == "cpu" else "Multiprocessors"
     parts = [KERNELS, f"{workers}: {setting.threads}."]
     clock = answers.get(ProbeStep("clock"))
@@ -163,4 +180,8 @@ def describe_method(setting: ProbeSetting, answers: Mapping[ProbeStep, ProbeAnsw
             parts.append(f"{step.dtype}: {answer.how}.")
         elif answer.value is None:
             parts.append(f"Not measured: {step.label} ({answer.how}).")
+    for column, rate in (levels or {}).items():
+        if rate is None:
+            level = column.removesuffix("_gbs").upper()
+            parts.append(f"Not measured: reading {level} (no array fits it but not the caches before it).")
     return " ".join(parts)

@@ -11,7 +11,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from costhub.collector.device.cpu_state import core_count, cpu_list, pick_cpus, tvm_threads, use_cpus
+from costhub.collector.device.cpu_state import (
+    ONE_CPU_PER_THREAD,
+    core_count,
+    cpu_list,
+    pick_cpus,
+    tvm_threads,
+    use_cpus,
+)
 from costhub.collector.run.evaluator import Arguments, Evaluator, forget, nbytes, on_device, one_call, take
 from costhub.collector.run.output_check import ExpectedOutputs
 from costhub.collector.run.reference import time_reference
@@ -30,8 +37,6 @@ PROGRAMS_PER_PROCESS = 4000
 # Loading TVM also takes processor time, and the reference kernel takes more than a program.
 CPU_ALLOWANCE_S = 120.0
 EXPECTED_CACHE_BYTES = 1 << 30
-# TVM's mode of its thread pool in which each thread has its own CPU (kSpecifyOneCorePerThread).
-ONE_CPU_PER_THREAD = -2
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,12 @@ def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str,
     program = load_exported(name)
     inputs, by_keyword = program.example_inputs or ((), {})
     if by_keyword or not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
-        raise WorkloadError("it was exported with inputs that are not tensors by position")
+        why = "no inputs"
+        if by_keyword or inputs:
+            why = f"keyword inputs ({', '.join(by_keyword)})" if by_keyword else "inputs that are not tensors"
+        raise WorkloadError(
+            f"it was exported with {why}; export it with tensors by position: torch.export.export(network, (ids, mask))"
+        )
     with warnings.catch_warnings():
         # torch copies an exported program with a part of itself that triggers its own warning.
         warnings.simplefilter("ignore", FutureWarning)

@@ -45,7 +45,10 @@ DATABASE_RULES = {
         DatabaseRule("DB03", "error", "a workload can be read", f"{_LEFT_OUT} Its records go with it."),
         DatabaseRule("DB04", "error", "the workload of a record exists", f"TVM cannot load the folder. {_LEFT_OUT}"),
         DatabaseRule(
-            "DB05", "error", "a record has the arguments of its workload", f"It is of another one. {_LEFT_OUT}"
+            "DB05",
+            "error",
+            "a record has the arguments of its workload",
+            f"It belongs to another workload. {_LEFT_OUT}",
         ),
         DatabaseRule("DB06", "error", "a schedule replays on its workload", f"TVM cannot load the folder. {_LEFT_OUT}"),
         DatabaseRule(
@@ -63,10 +66,10 @@ DATABASE_RULES = {
         DatabaseRule(
             "DB09",
             "error",
-            "a workload stands in one line",
+            "each workload is on one line only",
             "TVM numbers what it appends wrongly from then on. --fix OUT joins the lines and keeps the records of all.",
         ),
-        DatabaseRule("DB10", "warning", "a record stands in one line", "--fix OUT keeps the first."),
+        DatabaseRule("DB10", "warning", "each record is on one line only", "--fix OUT keeps the first."),
         DatabaseRule(
             "DB11",
             "warning",

@@ -137,7 +137,10 @@ def _device_kind(records: Path, pool: ImportPool) -> str:
             reply = next(pool.replay([("", target, ())]))
             if isinstance(reply, ReplayedTraces):
                 return reply.device_kind
-    raise DataError(f"No record in {records} says what kind of device it was measured on; name the kind.")
+    raise DataError(
+        f"No record in {records} says what kind of device it was measured on. In Python, "
+        "`device={'device_id': ..., 'kind': 'cuda'}` says it."
+    )
 
 
 def unchanged_credit(folder: DataFolder, source: ImportSource, report: ImportReport) -> dict[str, list[str | None]]:

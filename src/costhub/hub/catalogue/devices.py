@@ -223,13 +223,20 @@ def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
         >>> complete_device_row({"device_id": "nvidia-h200", "cores": 64})["kind"]
         'cuda'
     """
-    name = row["device_id"]
-    indexed = _row_of(find_device(name))
-    probed = _row_of(
-        next((device for device in read_devices(_probed_figures_file()) if device.device_id == name), None)
-    )
+    indexed = _row_of(find_device(row["device_id"]))
+    probed = probed_figures(row["device_id"])
     # The index takes precedence, because models were trained on its figures.
     return {**indexed, **_stated_facts(probed), **_stated_facts(indexed), **_stated_facts(row)}
+
+
+def probed_figures(device_id: str) -> dict[str, Any]:
+    """The row of a device as `keep_probed_figures` stored it; empty if it has not been probed on this machine.
+
+    Raises:
+        DataError: The file of `keep_probed_figures` cannot be read.
+    """
+    devices = read_devices(_probed_figures_file())
+    return _row_of(next((device for device in devices if device.device_id == device_id), None))
 
 
 def keep_probed_figures(row: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from costhub.dataset.programs import IntArray
-from costhub.errors import DataError
+from costhub.errors import DataError, failing_as
 from costhub.search.replay.strategies import ReplayFactory
 from costhub.search.replay.workloads import Latencies, ReplayWorkload
 
@@ -126,18 +126,22 @@ def play(
         (trials,) programs in the order in which they were measured.
 
     Raises:
-        DataError: The strategy asks for nothing, or for programs that do not exist or were measured before.
+        DataError: The strategy fails, asks for nothing, or for programs that do not exist or were measured before.
     """
-    strategy = factory(workload.task, model=model, seed=seed)
+    with failing_as(DataError, "The strategy"):
+        strategy = factory(workload.task, model=model, seed=seed)
+    name = type(strategy).__name__
     chosen: list[int] = []
     rest = set(range(workload.task.n))
     while len(chosen) < min(trials, workload.task.n):
         count = min(batch, trials - len(chosen), len(rest))
-        asked = checked_positions(strategy.ask(count), rest, strategy=type(strategy).__name__)[:count]
+        with failing_as(DataError, f"`ask` of {name}"):
+            asked = checked_positions(strategy.ask(count), rest, strategy=name)[:count]
         rest.difference_update(asked)
         chosen += asked
         programs = np.array(asked, np.int64)
-        strategy.tell(programs, workload.latency_s[programs].copy())
+        with failing_as(DataError, f"`tell` of {name}"):
+            strategy.tell(programs, workload.latency_s[programs].copy())
     return np.array(chosen, np.int64)
 
 

@@ -24,7 +24,8 @@ MUTATION = 0.1
 class ReplayStrategy(Protocol):
     """A search: it asks for programs, and is told how long they take.
 
-    A new one is made for each task and seed, as ``Strategy(task, model=model, seed=seed)``.
+    A new one is made for each task and seed, as ``Strategy(task, model=model, seed=seed)``. With the class attribute
+    ``needs_features = False``, no features are computed, which takes minutes per device.
     """
 
     def ask(self, count: int) -> Sequence[int] | IntArray:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,8 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
     Args:
         library: The file, such as ``tuned/resnet-18.so``. It is machine code: load only your own.
         threads: How many threads compute; by default one per core. The networks of a process share them: the
-            last one loaded says how many, and the first one how many at most.
+            last one loaded says how many, and the first one how many at most. They run on the CPUs that the process
+            may use (``taskset``, a container), unless the variable ``TVM_BIND_THREADS`` is 1.
 
     Raises:
         NetworkError: TVM cannot load the file.
@@ -57,8 +57,7 @@ class TunedNetwork:
 
     def __init__(self, library: str | Path, *, threads: int | None = None) -> None:
         self.library, self.threads = Path(library), threads or core_count()
-        with _same_cpus():
-            _use_threads(self.threads)
+        _use_threads(self.threads)
         import tvm
         from tvm import relax
 
@@ -85,8 +84,7 @@ class TunedNetwork:
                     f"{type(value).__name__}."
                 )
         try:
-            with _same_cpus():
-                return _to_torch(self._main(*(_to_tvm(value) for value in inputs)))
+            return _to_torch(self._main(*(_to_tvm(value) for value in inputs)))
         except Exception as error:
             given = ", ".join(f"{str(x.dtype).rpartition('.')[2]} {tuple(x.shape)}" for x in inputs) or "none"
             raise NetworkError(
@@ -98,32 +96,19 @@ class TunedNetwork:
         return f"TunedNetwork({str(self.library)!r}, threads={self.threads})"
 
 
-@contextmanager
-def _same_cpus() -> Iterator[None]:
-    """Gives back to the calling thread the CPUs that it may use.
-
-    TVM permanently binds a thread that computes with it to one CPU. All threads and processes that it then starts,
-    including those of torch, would have only this CPU, and `core_count` would see a machine with one core.
-    """
-    if not hasattr(os, "sched_getaffinity"):  # macOS has none, and TVM binds no thread there
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    try:
-        yield
-    finally:
-        if os.sched_getaffinity(0) != before:
-            os.sched_setaffinity(0, before)
-
-
 def _why(error: Exception) -> str:
     return last_line(error).rstrip(".")
 
 
 def _use_threads(threads: int) -> None:
-    """Sets how many threads TVM computes with in this process; left to itself, it takes half of the CPUs."""
-    # A Python thread reads the variable with its first kernel, and only then; later it can use fewer threads.
+    """Sets how many threads TVM computes with in this process; left to itself, it takes half of the CPUs.
+
+    It also binds them to the CPUs from 0 up, whichever the process may use, and narrows those of the calling thread,
+    which all threads and processes that this one starts inherit. Unbound threads stay on the CPUs of the process.
+    """
+    # A Python thread reads these variables with its first kernel, and only then; later it can use fewer threads.
     os.environ["TVM_NUM_THREADS"] = str(threads)
+    os.environ.setdefault("TVM_BIND_THREADS", "0")
     import tvm  # noqa: F401  (it registers the function)
     import tvm_ffi
 

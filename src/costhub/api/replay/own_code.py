@@ -1,0 +1,102 @@
+"""Provides own_scorer and imported: models and strategies of the user's own, whose mistakes become sentences."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from costhub.api.evaluation import checked_scores
+from costhub.dataset.programs import FloatArray, IntArray
+from costhub.errors import ArgumentError, CosthubError, ModelError, class_and_line, failing_as
+from costhub.models.protocol import CostModel, Scores
+
+
+class OwnModel:
+    """An object with ``predict(rows, counts)`` that is not a `CostModel`; its mistakes are told as its own.
+
+    Args:
+        model: The object; its other attributes, such as `name` and `feature_spec`, are those of this one.
+
+    Example:
+        >>> import numpy as np
+        >>> class Rows:
+        ...     def predict(self, rows, counts):
+        ...         return -counts
+        >>> OwnModel(Rows()).predict(np.ones((3, 2)), np.array([1, 2])).tolist()
+        [-1.0, -2.0]
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.name = str(getattr(model, "name", "") or type(model).__name__)
+        self.arch = self.name
+
+    def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
+        """(n,) scores of programs; higher is faster.
+
+        Args:
+            rows: (r, d) feature rows of all programs, program after program.
+            counts: (n,) number of rows of each program.
+
+        Raises:
+            ModelError: The object's own method fails, or does not return n numbers.
+        """
+        with failing_as(ModelError, f"`predict` of {self.name}"):
+            found = self.model.predict(rows, counts)
+        return checked_scores(found, len(counts), whose=self.name)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "model":  # a copy that has no attributes yet
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+
+def own_scorer(model: Any) -> Any:
+    """The model that is not looked up by name for each device; None for one that is."""
+    if model is None or (isinstance(model, str | os.PathLike) and not _is_reference(os.fspath(model))):
+        return None
+    found = imported(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
+    with failing_as(ModelError, f"{model}()"):
+        made = found() if isinstance(found, type) else found
+    if not callable(getattr(made, "predict", None)):
+        raise ArgumentError(f"{model} has no method `predict(rows, counts)`; a model needs one that returns scores.")
+    return made if isinstance(made, CostModel) else OwnModel(made)
+
+
+def _is_reference(text: str) -> bool:
+    place, _, name = text.rpartition(":")
+    return name.isidentifier() and (place.endswith(".py") or place.replace(".", "").isidentifier())
+
+
+def imported(reference: str) -> Any:
+    """What FILE.py:NAME or MODULE:NAME stands for. This runs the file, which must be code of your own.
+
+    Raises:
+        ArgumentError: There is no such file, module or name, or its code fails.
+
+    Example:
+        >>> imported("math:pi") > 3
+        True
+    """
+    place, _, name = reference.rpartition(":")
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None or not Path(place).is_file():
+                raise ArgumentError(f"There is no file {place}; give FILE.py:NAME.")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(spec.name, module)
+            spec.loader.exec_module(module)
+        else:
+            module = import_module(place)
+        return getattr(module, name)
+    except CosthubError:
+        raise
+    except AttributeError as error:
+        raise ArgumentError(f"{place} has nothing named {name}; give FILE.py:NAME or MODULE:NAME.") from error
+    except Exception as error:
+        raise ArgumentError(f"{reference} cannot be imported: {class_and_line(error)}") from error

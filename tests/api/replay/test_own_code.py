@@ -1,0 +1,117 @@
+"""Models and strategies of the user's own: what is wrong with them is told as theirs."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.api.models import load_model
+from costhub.api.replay.bench import BenchOptions, bench_search
+from costhub.api.replay.own_code import OwnModel, imported, own_scorer
+from costhub.errors import ArgumentError, CosthubError, ModelError
+from costhub.search.replay.judge import ReplaySettings
+from costhub.search.replay.strategies import RandomOrder
+
+
+class Model:
+    """Returns what it is told to, or raises it."""
+
+    feature_spec = "tiles@1"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def predict(self, rows: Any, counts: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Unsound(RandomOrder):
+    def tell(self, programs: Any, latency_s: Any) -> None:
+        raise KeyError("nothing here")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (
+            ValueError("no layer"),
+            r"`predict` of Model failed \(ValueError: no layer\)\. .* `costhub --debug` prints it",
+        ),
+        (np.zeros((2, 1)), r"shape \(2, 1\) for 2 programs; it must be \(2,\); `\.squeeze\(1\)` removes"),
+        ([1.0], r"shape \(1,\) for 2 programs; it must be \(2,\)\.$"),
+        (["a", "b"], r"returned something else than numbers \(ValueError: "),
+    ],
+)
+def test_what_a_model_does_wrong_is_a_sentence(answer: Any, says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        OwnModel(Model(answer)).predict(np.ones((3, 2), np.float32), np.array([1, 2]))
+
+
+def test_a_model_keeps_its_attributes_and_lists_are_scores() -> None:
+    own = OwnModel(Model([2, 1]))
+
+    assert own.predict(np.ones((3, 2), np.float32), np.array([1, 2])).tolist() == [2.0, 1.0]
+    assert (own.name, own.feature_spec, copy.copy(own).name) == ("Model", "tiles@1", "Model")
+    with pytest.raises(AttributeError, match="info"):
+        _ = own.info
+
+
+def test_a_trained_model_stays_what_it_is_and_a_name_is_none() -> None:
+    trained = load_model("nvidia-h200", arch="gbt")
+
+    assert own_scorer(trained) is trained
+    assert own_scorer("nvidia-h200") is None
+    assert own_scorer(None) is None
+    with pytest.raises(ArgumentError, match="no method `predict"):
+        own_scorer(object())
+
+
+def test_a_name_of_a_module_is_imported() -> None:
+    assert imported("math:inf") == float("inf")
+    with pytest.raises(ArgumentError, match="math has nothing named nothing"):
+        imported("math:nothing")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "model", "says"),
+    [
+        (Unsound, None, r"`tell` of Unsound failed \(KeyError: "),
+        (lambda task, **_: 1 / 0, None, r"The strategy failed \(ZeroDivisionError: "),
+        ("model", Model(np.zeros(0)), "`predict` of Model returned an array of shape"),
+        ("model", Model(TypeError("no")), r"`predict` of Model failed \(TypeError: no\)"),
+    ],
+)
+def test_a_replayed_search_names_the_culprit(strategy: Any, model: Any, says: str, data: Path) -> None:
+    options = BenchOptions(data=data, settings=ReplaySettings(batch=3, seeds=1))
+
+    with pytest.raises(CosthubError, match=says):
+        bench_search(strategy, model, options=options, progress=False)
+
+
+def test_a_score_that_is_no_number_names_the_model(data: Path) -> None:
+    class Nan:
+        def predict(self, rows: Any, counts: Any) -> Any:
+            return np.full(len(counts), np.nan)
+
+    options = BenchOptions(data=data, settings=ReplaySettings(batch=3, seeds=1))
+    with pytest.raises(CosthubError, match=r"The Nan model scores .* with NaN or infinity"):
+        bench_search("model", Nan(), options=options, progress=False)
+
+
+def test_a_strategy_that_needs_no_features_gets_none(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Alone(RandomOrder):
+        needs_features = False
+
+    def refuse(*arguments: Any, **named: Any) -> None:
+        raise AssertionError("features were computed")
+
+    monkeypatch.setattr("costhub.dataset.blocks.ProgramBlock.with_features", refuse)
+    options = BenchOptions(data=data, settings=ReplaySettings(batch=3, seeds=1))
+
+    assert bench_search(Alone, None, options=options, progress=False).scores
