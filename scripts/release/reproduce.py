@@ -30,7 +30,7 @@ CERTAINTY = 0.99
 """The probability that another seed's figure lies in the interval."""
 PLACES = {
     "amd-epyc-zen5-2c": ("amd-epyc-zen5", "workload-40-seed0"),
-    "intel-xeon-icelake-2c": ("intel-xeon-icelake", "workload-40-seed0"),
+    "intel-xeon-graniterapids-2c": ("intel-xeon-graniterapids", "workload-40-seed0"),
     "nvidia-h200": ("nvidia-h200", "fold-5"),
 }
 """Device -> dataset of the package and split."""

@@ -21,7 +21,7 @@ from scripts.tables.search import LIGHT
 MODELS = EMBEDDED / "models"
 DEVICES = {
     "amd-epyc-zen5-2c": "AMD EPYC (Zen 5), 2 threads",
-    "intel-xeon-icelake-2c": "Intel Xeon (Ice Lake), 2 threads",
+    "intel-xeon-graniterapids-2c": "Intel Xeon (Granite Rapids), 2 threads",
     "nvidia-h200": "NVIDIA H200",
     "nvidia-a100": "NVIDIA A100",
 }
@@ -131,8 +131,8 @@ def box(_: Path) -> str:
     for folder, what in (
         ("amd-epyc-zen5", "an AMD EPYC (Zen 5): 1 and 2 threads, AVX-512, AVX2 and SSE4.2"),
         (
-            "amd-epyc-zen4 amd-epyc-zen3 intel-xeon-icelake",
-            "two AMD EPYCs (Zen 4, Zen 3) and an Intel Xeon (Ice Lake): 1 and 2 threads",
+            "amd-epyc-zen4 amd-epyc-zen3 intel-xeon-graniterapids intel-xeon-emeraldrapids",
+            "two AMD EPYCs (Zen 4, Zen 3) and two Intel Xeons (Granite Rapids, Emerald Rapids): 1 and 2 threads",
         ),
         ("nvidia-h200", "an NVIDIA H200, imported from a MetaSchedule database"),
         ("nvidia-a100", "an NVIDIA A100, imported from databases of TVM 0.16"),

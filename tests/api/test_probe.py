@@ -56,27 +56,31 @@ def test_figures_that_no_cpu_has_are_not_kept(
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize(("replace", "stored"), [(False, 232.0), (True, 46.8)])
-def test_figures_far_below_those_of_an_earlier_probe_replace_them_only_if_asked(
-    *,
-    replace: bool,
-    stored: float,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("replace", [False, True])
+def test_the_best_figures_of_all_probes_count_unless_they_are_replaced(
+    *, replace: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "costhub")
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
-    found = dict.fromkeys(COLUMNS)
     name = identify(threads=1)["device_id"]
-    for peak in (232.0, 46.8):
-        measured = {**found, "peak_gflops": peak, "probe_method": "at will", "probed_at": None}
+    probes = (
+        {"peak_gflops": 232.0, "dram_gbs": 10.0, "launch_overhead_us": 1.0},
+        {"peak_gflops": 46.8, "dram_gbs": 20.0},
+    )
+    for figures in probes:
+        measured = {**dict.fromkeys(COLUMNS), "launch_overhead_us": 3.0, **figures, "probe_method": "at will"}
         monkeypatch.setattr("costhub.collector.probe.probe.probe", lambda *_, given=measured, **__: given)
-        row = probe(name, replace=replace, progress=False)
+        row = probe(name, replace=replace, out=tmp_path / "data", progress=False)
 
-    assert row["peak_gflops"] == 46.8
-    assert complete_device_row({"device_id": name})["peak_gflops"] == stored
-    told = "float32 is 5.0 times lower than an earlier probe of this machine found (232 GFLOP/s)."
+    expected = (46.8, 20.0, 3.0) if replace else (232.0, 20.0, 1.0)
+    for found in (
+        row,
+        complete_device_row({"device_id": name}),
+        DataFolder.open(tmp_path / "data").devices().to_pylist()[0],
+    ):
+        assert (found["peak_gflops"], found["dram_gbs"], found["launch_overhead_us"]) == expected
+    told = "worse: float32 232 GFLOP/s, an empty program 1 us. `costhub probe --replace`"
     assert (told in caplog.text) is not replace
 
 

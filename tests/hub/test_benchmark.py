@@ -55,7 +55,7 @@ def test_shipped_models_are_judged_on_the_workloads_of_their_track() -> None:
     checked = json.loads((Path(__file__).parents[2] / RESULTS / "release.json").read_text(encoding="utf-8"))["rows"]
     for title, device, model in (
         ("CPU", "amd-epyc-zen5-2c", "any-cpu-conditioned"),
-        ("Second CPU", "intel-xeon-icelake-2c", "any-cpu-conditioned"),
+        ("Second CPU", "intel-xeon-graniterapids-2c", "any-cpu-conditioned"),
         ("A100", "nvidia-a100", "nvidia-a100-mlp"),
         ("V100", "nvidia-v100", "nvidia-v100-blend"),
     ):

@@ -19,7 +19,7 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, median_latencies
 
 MEASURED_BY = {
-    "native": ("amd-epyc-zen5", "amd-epyc-zen4", "intel-xeon-icelake", "nvidia-a100", "nvidia-h200"),
+    "native": ("amd-epyc-zen5", "amd-epyc-zen4", "intel-xeon-graniterapids", "nvidia-a100", "nvidia-h200"),
     "transplanted": ("nvidia-v100", "nvidia-k80", "amd-mi50"),
 }
 """Whose code generator made the latencies -> datasets of the package."""

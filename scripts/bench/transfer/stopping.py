@@ -41,7 +41,7 @@ KEY = ("pair", "seed")
 EACH = 64
 """Programs of a workload that the model of a source learns from."""
 SHIPPED = "costhub/any-cpu-conditioned"
-ZEN5, INTEL, ZEN4 = "amd-epyc-zen5", "intel-xeon-icelake", "amd-epyc-zen4"
+ZEN5, INTEL, ZEN4 = "amd-epyc-zen5", "intel-xeon-graniterapids", "amd-epyc-zen4"
 PAIRS = (
     (ZEN5, f"{ZEN5}-2c", ZEN5, f"{ZEN5}-2c-sse4.2"),
     (ZEN5, f"{ZEN5}-2c-avx2", ZEN5, f"{ZEN5}-2c"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,14 +53,14 @@ def probe(
     """Identifies a device of this machine and measures its limits; nothing else should run meanwhile.
 
     The figures are stored on this machine, where searches and adaptations for the device find them. Other programs
-    only make figures worse, so figures far below those already stored do not replace them.
+    only make figures worse, so each figure is the best of all probes of the device on this machine.
 
     Args:
         device: `auto` for the whole CPU, `cuda`, or a name such as ``amd-epyc-zen5-1c-avx2``, which limits the CPU
             to one core and an instruction set.
         budget_s: Roughly how many seconds it takes.
         out: A data folder to write the figures to as well, created if it is missing.
-        replace: Store the figures even if they are far below those already stored.
+        replace: Forget the figures of earlier probes.
         progress: Show a progress bar on a terminal.
 
     Returns:
@@ -96,17 +96,12 @@ def probe(
         )
     row = {**local.row, "target": json.dumps(local.target), **found}
     _check_plausible(row)
-    row = _stored(row, out, replace=replace)
-    return DeviceFacts(row, _page(row))
-
-
-def _stored(row: dict[str, Any], out: str | Path | None, *, replace: bool) -> dict[str, Any]:
-    """Stores the figures, unless they are far below earlier ones and may not replace them."""
-    is_kept = replace or not _is_far_below_stored(row)
-    if is_kept:
-        _keep(row)
+    row = row if replace else _best_of_all(row)
+    _keep(row)
     _report_differences(row)
-    return _put(Path(out), row) if out is not None and is_kept else row
+    if out is not None:
+        row = _put(Path(out), row)
+    return DeviceFacts(row, _page(row))
 
 
 def _check_plausible(row: Mapping[str, Any]) -> None:
@@ -129,38 +124,40 @@ def _check_plausible(row: Mapping[str, Any]) -> None:
 def _report_differences(row: Mapping[str, Any]) -> None:
     """Warns of figures that are far below those of the device index."""
     from costhub.hub.catalogue.devices import find_device
+    from costhub.hub.review.contribution import MOST_DIFFERENCE  # beyond it, `costhub review` refuses a device
 
     device = find_device(row["device_id"])
-    for sentence in _far_below(row, device.row() if device else {}, "the device index says"):
-        log.warning("%s Probe again with nothing else running.", sentence)
+    known = device.row() if device else {}
+    for key, what, unit in FIGURES:
+        before, now = known.get(key), row[key]
+        if unit != "us" and before and now and before / now > MOST_DIFFERENCE:
+            log.warning(
+                "%s is %.1f times lower than the device index says (%s %s). Probe again with nothing else running.",
+                *(what, before / now, f"{before:,.4g}", unit),
+            )
 
 
-def _is_far_below_stored(row: Mapping[str, Any]) -> bool:
-    """Whether a figure is far below what an earlier probe of this machine stored, with a warning if so."""
+def _best_of_all(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the figures of earlier probes where these are better: other programs only make figures worse."""
     from costhub.hub.catalogue.devices import probed_figures
 
     try:
         stored = probed_figures(row["device_id"])
     except (OSError, CosthubError):  # `_keep` says it
-        return False
-    lower = list(_far_below(row, stored, "an earlier probe of this machine found"))
-    if lower:
-        log.warning(
-            "%s Other programs only make figures worse, so the earlier ones stay in use, and nothing was written. "
-            "Probe again with nothing else running; `costhub probe --replace` (replace=True) takes the new figures.",
-            " ".join(lower),
-        )
-    return bool(lower)
-
-
-def _far_below(row: Mapping[str, Any], known: Mapping[str, Any], whose: str) -> Iterator[str]:
-    """A sentence for each rate that is far below a known one."""
-    from costhub.hub.review.contribution import MOST_DIFFERENCE  # beyond it, `costhub review` refuses a device
-
+        return row
+    better = {}
     for key, what, unit in FIGURES:
-        before, now = known.get(key), row.get(key)
-        if unit != "us" and before and now and before / now > MOST_DIFFERENCE:
-            yield f"{what} is {before / now:.1f} times lower than {whose} ({before:,.4g} {unit})."
+        before, now = stored.get(key), row.get(key)
+        if before and (not now or (before < now if unit == "us" else before > now)):
+            better[key] = f"{what} {before:,.4g} {unit}"
+            row = {**row, key: before}
+    if better:
+        log.info(
+            "Better in an earlier probe of this machine, and kept from there, since other programs only make figures "
+            "worse: %s. `costhub probe --replace` takes the new ones.",
+            ", ".join(better.values()),
+        )
+    return row
 
 
 def _keep(row: Mapping[str, Any]) -> None:

@@ -168,7 +168,7 @@ EXAMPLE = """
 \b
 Example:
   costhub adapt auto --trials 300 --out my-model/
-  costhub adapt amd-epyc-zen5-2c --data intel-xeon-icelake-2c --out my-model/
+  costhub adapt amd-epyc-zen5-2c --data intel-xeon-graniterapids-2c --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --method lottery --option ratio=0.3 --out my-model/
   costhub adapt amd-epyc-zen5-2c --tracker 127.0.0.1:9190 --key pi4 --suite resnet18 --out my-model/

@@ -12,7 +12,7 @@ EXAMPLE = """
 \b
 Example:
   costhub estimate resnet18.c7 --device amd-epyc-zen4-2c
-  costhub estimate mobilenet_v2 --device intel-xeon-icelake-2c
+  costhub estimate mobilenet_v2 --device intel-xeon-graniterapids-2c
   costhub estimate mine.pt2 --device board.json --interval 0.8 --json
 """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXAMPLE = """
 \b
 Example:
-  costhub evaluate any-cpu --data intel-xeon-icelake-2c --split workload-40-seed0
+  costhub evaluate any-cpu --data intel-xeon-graniterapids-2c --split workload-40-seed0
   costhub evaluate nvidia-h200 --data measurements/
   costhub evaluate my-model/ --data measurements/ --split my-split.json --json
   costhub evaluate my-model/ --data measurements/ --device cpu-1c --device cpu-2c

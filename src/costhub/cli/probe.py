@@ -33,7 +33,7 @@ Example:
 )
 @click.option("--budget", default="25s", show_default=True, type=Duration(), help="Time limit, with its unit: 25s, 1m.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the figures to.")
-@click.option("--replace", is_flag=True, help="Store figures even if they are far below those of an earlier probe.")
+@click.option("--replace", is_flag=True, help="Forget the figures of earlier probes; by default the best of all count.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the bandwidths (.svg or .png).")
 @click.option("--json", "as_json", is_flag=True, help="Print the row as JSON.")
 def command(

@@ -86,9 +86,9 @@ def find_data(where: str | Path) -> DataAddress:
         CosthubError: One of its subclasses: no folder, dataset or device has that name, or it is not on this machine.
 
     Example:
-        >>> found = find_data("intel-xeon-icelake-2c")
+        >>> found = find_data("intel-xeon-graniterapids-2c")
         >>> found.dataset, found.device_id, found.folder.name
-        ('costhub/intel-xeon-icelake', 'intel-xeon-icelake-2c', 'intel-xeon-icelake')
+        ('costhub/intel-xeon-graniterapids', 'intel-xeon-graniterapids-2c', 'intel-xeon-graniterapids')
     """
     address = _place(where)
     if isinstance(address, Address):

@@ -76,8 +76,8 @@ def test_a_device_is_named_or_described(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_chip_takes_figures_of_the_other_part() -> None:
-    row, target = find_row("intel-xeon-icelake-1c")
-    whole = find_device("intel-xeon-icelake-2c")
+    row, target = find_row("intel-xeon-graniterapids-1c")
+    whole = find_device("intel-xeon-graniterapids-2c")
 
     assert whole is not None
     assert row["peak_gflops"] == whole.peak_gflops / 2  # type: ignore[operator]

@@ -105,7 +105,6 @@ def test_normalising_twice_changes_nothing(name: str) -> None:
         ("A100", "nvidia-a100"),
         ("V100", "nvidia-v100"),
         ("GPU NVIDIA A100", "nvidia-a100"),
-        ("Xeon 3th Generation (Ice Lake)", "intel-xeon-icelake-2c"),
         ("CPU AMD EPYC 4th Generation (Genoa)", "amd-epyc-zen4-2c"),
         ("EPYC 3th Generation (Milan)", "amd-epyc-zen3-2c"),
     ],
@@ -122,11 +121,11 @@ def test_every_name_of_hardware_stands_for_a_device_of_the_index() -> None:
 
 
 def test_a_model_and_data_are_found_by_the_name_of_hardware() -> None:
-    assert find_model("Xeon 3th Generation (Ice Lake)").entry.device_id == find_model("icelake").entry.device_id
+    assert find_model("EPYC 3th Generation (Milan)").entry.device_id == find_model("zen3").entry.device_id
     assert find_data("EPYC 4th Generation (Genoa)").device_id == "amd-epyc-zen4-2c"
 
 
-@pytest.mark.parametrize("name", ["H100", "EPYC 2th Generation (Rome)", "GPU NVIDIA T4", "(Ice Lake)"])
+@pytest.mark.parametrize("name", ["H100", "Xeon 3th Generation (Ice Lake)", "GPU NVIDIA T4", "(Ice Lake)"])
 def test_hardware_without_an_entry_is_unknown(name: str) -> None:
     with pytest.raises(UnknownNameError):
         resolve_device(name)

@@ -17,7 +17,6 @@ HARDWARE_NAMES = {
     "gpu-nvidia-a100": "nvidia-a100",
     "gpu-nvidia-v100": "nvidia-v100",
     "epyc-3th-generation-(milan)": "amd-epyc-zen3-2c",
-    "xeon-3th-generation-(ice-lake)": "intel-xeon-icelake-2c",
     "epyc-4th-generation-(genoa)": "amd-epyc-zen4-2c",
 }
 """The Hugging Face hub's names of devices in its hardware list (`packages/tasks/src/hardware.ts` of huggingface.js),

@@ -29,9 +29,9 @@ def test_a_device_of_a_dataset_of_several_is_that_device_only() -> None:
 
 
 def test_devices_select_those_of_the_data() -> None:
-    sources = sources_of(["costhub/intel-xeon-icelake"], ("intel-xeon-icelake-1c",), None)
+    sources = sources_of(["costhub/intel-xeon-graniterapids"], ("intel-xeon-graniterapids-1c",), None)
 
-    assert [source.device for source in sources] == ["intel-xeon-icelake-1c"]
+    assert [source.device for source in sources] == ["intel-xeon-graniterapids-1c"]
 
 
 def test_a_device_that_the_data_lack_is_refused() -> None:
