@@ -36,7 +36,13 @@ ANY_CPU = ("any-cpu-conditioned",)
 TRACKS = (
     Track("CPU", "amd-epyc-zen5-2c", "workload-40-seed0", "new workloads of known kinds, on a CPU", ANY_CPU),
     Track("Networks", "amd-epyc-zen5-2c", "network-tenset", "networks that the model has not seen, on the same CPU"),
-    Track("Second CPU", "intel-xeon-graniterapids-2c", "workload-40-seed0", "the CPU track on another maker's chip", ANY_CPU),
+    Track(
+        "Second CPU",
+        "intel-xeon-graniterapids-2c",
+        "workload-40-seed0",
+        "the CPU track on another maker's chip",
+        ANY_CPU,
+    ),
     Track("GPU", "nvidia-h200", "fold-5", "new workloads on a GPU, from few measurements"),
 )
 MORE_TRACKS = (

@@ -164,6 +164,7 @@ COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "collection": collection_table,
     "collection_chip": collection_table,
     "collection_zen3": collection_table,
+    "collection_emeraldrapids": collection_table,
     "noise": noise_table,
     "probe": probe_table,
     "torture": torture_table,

@@ -351,6 +351,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_new_chip": unseen_device_table,
     "unseen_chip": unseen_chip_table,
     "unseen_zen3": unseen_chip_table,
+    "unseen_emeraldrapids": unseen_chip_table,
     "value_of_accuracy": value_of_accuracy_table,
     "feature_ceiling": feature_ceiling_table,
 }

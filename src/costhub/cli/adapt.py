@@ -419,6 +419,8 @@ def _source(
             f"Of {counted(len(models), 'model')}, it ranks {counted(best.programs, 'program')} measured here best: "
             f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
+        if chosen != listed[0].entry.name:
+            reason += f" `costhub tune` by itself would take {listed[0].entry.name}; `costhub evaluate` compares them."
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)
     return candidates[chosen], models[chosen]
 

@@ -72,6 +72,13 @@ def test_a_search_that_a_rule_ended_says_so() -> None:
     assert "Measuring ended" not in summary_text(report(stopped=None))
 
 
+def test_a_kernel_above_the_peak_shows_that_the_probe_was_disturbed() -> None:
+    fast = report(peak_gflops=100.0, workloads=[row("k0", gflops=104.0)])
+
+    assert "so other programs disturbed its probe" in " ".join(summary_text(fast).split())
+    assert "disturbed its probe" not in summary_text(report(peak_gflops=1e6, workloads=[row("k0", gflops=104.0)]))
+
+
 def test_a_search_that_spent_all_trials_says_so() -> None:
     spent = sum(each["trials"] for each in report()["workloads"])
 

@@ -24,6 +24,7 @@ from costhub.cards.reports.tune_facts import (
     REQUIRED,
     best_at,
     busy_text,
+    disturbed_peak_text,
     duration_text,
     effort_text,
     end_text,
@@ -186,6 +187,8 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, togethe
         "gain": "Last quarter is by how much the last quarter of its programs lowered the latency.",
     }
     yield Paragraph(" ".join(note for key, note in notes.items() if key in keys), is_note=True)
+    if disturbed := disturbed_peak_text(rows):
+        yield Paragraph(disturbed)
     if together:
         yield Paragraph(together)
     if len(rows) > _MOST_ROWS:

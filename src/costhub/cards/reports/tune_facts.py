@@ -242,7 +242,7 @@ def busy_text(summary: Mapping[str, Any], *, is_network: bool) -> str:
     )
     return (
         f"Other programs were running ({load}) when the search began: they make latencies too high, and not all by "
-        f"the same factor. {again}"
+        f"the same factor. PyTorch usually suffers most, which makes costhub look better than it is. {again}"
     )
 
 
@@ -260,6 +260,18 @@ def peak_text(summary: Mapping[str, Any]) -> str:
     is_used = any(multiplies_bfloat16(str(row.get("workload"))) for row in summary.get("workloads", ()))
     also = f" and {pairs:,.0f} in bfloat16" if pairs and is_used else ""
     return f"{peak:,.0f} GFLOP/s in float32{also}{f', {source}' if source else ''}"
+
+
+def disturbed_peak_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Says that the peak was measured too low, if a kernel exceeds it; empty if none does.
+
+    Example:
+        >>> disturbed_peak_text([{"of_peak": 1.04}]), disturbed_peak_text([{"of_peak": 0.9}, {"of_peak": None}])
+        ('A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe` again.', '')
+    """
+    if not any((row["of_peak"] or 0.0) > 1.0 for row in rows):
+        return ""
+    return "A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe` again."
 
 
 def sum_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, always: bool = True) -> str:
@@ -355,7 +367,9 @@ def outputs_text(network: Mapping[str, Any]) -> str:
     if network.get("precision") == "bf16":
         error = 100 * (network["error_size"] or 0.0)
         return f"Computed in bfloat16: outputs differ from {whose} by {error:.2g} % of their size (root mean square)."
-    return f"Outputs equal {whose} within {network['tolerance']:g} of their size."
+    error = network.get("error_size")
+    size = "" if error is None else f"; the root mean square of the differences is {error:.1g} of it"
+    return f"Outputs equal {whose} within {network['tolerance']:g} of their size{size}."
 
 
 def ratio_text(us: float, tuned_us: float | None) -> str:

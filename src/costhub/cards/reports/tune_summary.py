@@ -11,6 +11,7 @@ from costhub.cards.reports.tune_facts import (
     REQUIRED,
     TUNED,
     busy_text,
+    disturbed_peak_text,
     duration_text,
     effort_text,
     end_text,
@@ -103,7 +104,7 @@ def _effort(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], *, is
     what = "kernel" if is_network else "workload"
     yield f"{effort_text(rows, what)}. {gain_text(rows, what)}".strip()
     if any(row["of_peak"] for row in rows):
-        yield f"Peak: {peak_text(summary)}."
+        yield f"Peak: {peak_text(summary)}. {disturbed_peak_text(rows)}".rstrip()
     ended, busy = end_text(summary, rows), busy_text(summary, is_network=is_network)
     yield from filter(None, (ended, sum_text(summary, rows, always=False), busy))
 

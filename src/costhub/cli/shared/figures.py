@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.terminal_text import counted
 
@@ -71,7 +73,10 @@ def figures_of(
         CosthubError: The model, data folder, device or split does not exist.
     """
     from costhub.api.evaluation import evaluate
+    from costhub.api.models import resolve_model
 
+    chosen = resolve_model(model)
+    click.echo(f"Model {chosen.entry.name or model} ({chosen.entry.arch}).", err=True)
     found = evaluate(model, place, device=devices or None, split=split, every=every, noise_floor=noise_floor)
     return described_figures(found, place.folder)
 
