@@ -17,6 +17,7 @@ from costhub.hub.data import load_programs
 from costhub.models.compound.conditioned import Conditioned
 from costhub.models.evaluate import evaluate_scores
 from costhub.models.folder import load_model
+from costhub.testing import made_programs
 
 
 class Ranking:
@@ -89,3 +90,16 @@ def test_a_model_for_many_devices_scores_each_program_for_its_own(
 def test_no_programs_are_a_sentence(data: Path) -> None:
     with pytest.raises(DataError, match="no program to evaluate on"):
         evaluate(Ranking(), [])
+
+
+def test_an_object_that_reads_other_features_is_refused() -> None:
+    class Other:
+        feature_spec = "trace_decisions@1"
+
+        def predict(self, rows: Any, counts: Any) -> Any:
+            return -counts
+
+    programs = made_programs("tiles@1")
+    with pytest.raises(ModelError, match="reads features of trace_decisions@1, and the programs hold those of tiles@1"):
+        evaluate(Other(), programs)
+    assert evaluate(Other(), replace(programs, spec="trace_decisions@1")).workloads

@@ -159,6 +159,12 @@ def _names(device: str | Sequence[str] | None) -> tuple[str, ...]:
 def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Mapping[str, Any]]) -> Scores:
     """(n,) scores, each for the device of its program if it is known."""
     if not isinstance(model, CostModel):
+        reads = getattr(model, "feature_spec", None)
+        if reads and programs.spec and reads != programs.spec:
+            raise ModelError(
+                f"The model reads features of {reads}, and the programs hold those of {programs.spec}: load them with "
+                f"spec={reads!r}."
+            )
         found = model.predict(programs.rows, programs.counts)
         return checked_scores(found, programs.n, whose=getattr(model, "name", "") or type(model).__name__)
     scores = np.zeros(programs.n)

@@ -62,7 +62,6 @@ def test_twice_as_slow_is_another_device(measured: Any, tmp_path: Path) -> None:
         {"peak_gflops": 1e5},
         {"dram_gbs": 1e4},
         {"cores": 64},
-        {"peak_gflops": None},
         {"microarchitecture": "zen9"},
     ],
 )
@@ -74,6 +73,16 @@ def test_a_probe_that_would_hide_a_roofline_is_refused(changes: dict[str, Any], 
     found = refusals(new, held)
 
     assert [what for what in found if f"{next(iter(changes))} differ from the hub's row" in what] != []
+
+
+def test_a_device_without_the_figures_of_the_hub_is_told_what_to_do(measured: Any, tmp_path: Path) -> None:
+    held, new = (measured(tmp_path / f"{session}", session=session) for session in (0, 1))
+    folder = DataFolder.open(new)
+    folder.put_device({**folder.devices().to_pylist()[0], "peak_gflops": None})
+
+    (what,) = refusals(new, held)
+
+    assert "lacks the device's peak_gflops. On the device, run `costhub probe --out FOLDER`" in what
 
 
 def test_what_has_an_error_is_not_read_any_further(measured: Any, tmp_path: Path) -> None:

@@ -170,7 +170,14 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
         if held is None:
             continue
         wrong = [name for name in ("kind", "vendor", "microarchitecture") if _differs(row, held, name)]
-        wrong += [name for name in _DEVICE_FIGURES if _is_far(row[name], held[name])]
+        far = [name for name in _DEVICE_FIGURES if _is_far(row[name], held[name])]
+        wrong += [name for name in far if row[name]]
+        if lacking := [name for name in far if not row[name]]:
+            yield Reason(
+                "refuse",
+                f"{clean(row['device_id'], 60)}: the contribution lacks the device's {', '.join(lacking)}. On the device, "
+                "run `costhub probe --out FOLDER`, then contribute again.",
+            )
         if wrong:
             yield Reason(
                 "refuse",
