@@ -175,8 +175,8 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
         if lacking := [name for name in far if not row[name]]:
             yield Reason(
                 "refuse",
-                f"{clean(row['device_id'], 60)}: the contribution lacks the device's {', '.join(lacking)}. On the device, "
-                "run `costhub probe --out FOLDER`, then contribute again.",
+                f"{clean(row['device_id'], 60)}: the contribution lacks the device's {', '.join(lacking)}. On the "
+                "device, run `costhub probe --out FOLDER`, then contribute again.",
             )
         if wrong:
             yield Reason(
