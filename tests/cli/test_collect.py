@@ -89,6 +89,22 @@ def test_a_collection_that_is_stopped_says_what_is_kept(
     assert f"costhub: stopped; {out} holds 2 measurements, and the same command continues" in after.err
 
 
+def test_an_interruption_that_comes_out_of_tvm_as_an_error_says_it_too(
+    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt as error:
+            raise RuntimeError("TVM carries it through its C++ like this") from error
+
+    monkeypatch.setattr("costhub.cli.collect.collect", stop)
+
+    done = costhub("collect", "--suite", "softmax.64x1000", "--out", str(tmp_path / "new"))
+
+    assert (done.code, done.err) == (130, "\ncosthub: stopped; nothing has been measured yet.\n")
+
+
 def journal_lines(folder: Path) -> list[str]:
     """The whole lines: a row is acknowledged once its line has ended."""
     texts = [path.read_text() for path in folder.glob("measurements/*/journal.jsonl")]

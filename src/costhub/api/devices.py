@@ -114,8 +114,9 @@ class DeviceTable(Sequence[DeviceFacts]):
             here = f"This machine is {self.this_machine}, which is not in the index"
             text = f"{text}\n\n{here}{_what_next(self.this_machine)}"
         if self.parts:
-            text += "\n\n"[not is_listed :] + f"`--device` also takes parts of this machine: {', '.join(self.parts)}"
-            text += ", and other numbers of threads (-4c)." if self.cores > 2 else "."
+            more = ", and other numbers of threads (-4c)" if self.cores > 2 else ""
+            text += "\n\n" if is_listed else "\n"
+            text += f"`--device` also takes parts of this machine: {', '.join(self.parts)}{more}."
         return text
 
     def __repr__(self) -> str:

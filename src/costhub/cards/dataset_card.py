@@ -390,7 +390,8 @@ def _configurations(card: DatasetCard) -> str:
 def _limits(card: DatasetCard) -> str:
     limits = [
         "Latencies of different devices or workloads are not comparable.",
-        "Programs were proposed by searches and at random (`proposed_by`); they are not a uniform sample.",
+        "Programs were proposed by searches and at random, as `proposed_by` says (`imported`: its source does not); "
+        "they are not a uniform sample.",
         "Hold out whole workloads when you train on it: programs of one workload resemble one another.",
     ]
     if card.transplanted_from:

@@ -143,7 +143,7 @@ def command(
         allow_other_kind=allow_other_kind,
         stop=stop,
     )
-    with interruptible(), _saying_what_is_kept(out):
+    with _saying_what_is_kept(out), interruptible():  # in this order: an interruption may come out of TVM as an error
         done = collect(
             Subjects(suites, networks),
             out,

@@ -143,7 +143,7 @@ MEASUREMENTS = (
     Column("board", pa.string(), "Which board of its session.", nullable=True, repeats=True, since=2),
     Column("clock_mhz", pa.float32(), "Clock in MHz, where it can be read.", nullable=True),
     Column("temperature_c", pa.float32(), "Temperature in Celsius, where it can be read.", nullable=True),
-    Column("proposed_by", pa.string(), "Who proposed it: `random`, `mutation`, `model`, ...", repeats=True),
+    Column("proposed_by", pa.string(), "Who proposed it: `random`, `mutation`, `model`, `imported`, ...", repeats=True),
     Column("space", pa.string(), "Design space it was drawn from.", nullable=True, repeats=True, since=2),
     Column("predicted_score", pa.float32(), "Score a model gave it beforehand.", nullable=True),
     Column("timestamp", TIMESTAMP, "When it was measured.", nullable=True),
