@@ -231,4 +231,5 @@ def test_outputs_in_bfloat16_state_their_error() -> None:
     assert said == "Computed in bfloat16: outputs differ from PyTorch's by 0.43 % of their size (root mean square)."
     equal = "Outputs equal PyTorch's within 0.1 of their size; the root mean square of the differences is 0.004 of it."
     assert outputs_text(checked) == equal
-    assert outputs_text({**checked, "error_size": None}) == "Outputs equal PyTorch's within 0.1 of their size."
+    for nothing in (None, 0.0):
+        assert outputs_text({**checked, "error_size": nothing}) == "Outputs equal PyTorch's within 0.1 of their size."

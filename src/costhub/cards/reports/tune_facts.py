@@ -368,7 +368,7 @@ def outputs_text(network: Mapping[str, Any]) -> str:
         error = 100 * (network["error_size"] or 0.0)
         return f"Computed in bfloat16: outputs differ from {whose} by {error:.2g} % of their size (root mean square)."
     error = network.get("error_size")
-    size = "" if error is None else f"; the root mean square of the differences is {error:.1g} of it"
+    size = f"; the root mean square of the differences is {error:.1g} of it" if error else ""
     return f"Outputs equal {whose} within {network['tolerance']:g} of their size{size}."
 
 
