@@ -75,8 +75,12 @@ class SessionPool:
             MeasureError: It cannot be started, or the pool is closed.
         """
         self._check_open()
-        with self._pool.child() as child:
-            yield child
+        try:
+            with self._pool.child() as child:
+                yield child
+        except MeasureError:  # closing kills a child that is still starting
+            self._check_open()
+            raise
 
     def _take(self, deadline: float, trouble: str) -> Lease:
         lease = self.tracker.take(self.key, give_up=lambda: self._closed or time.monotonic() > deadline)
