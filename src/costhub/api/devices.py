@@ -147,8 +147,6 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
         >>> devices("h200")["models"][0]["name"]
         'costhub/nvidia-h200-blend'
     """
-    from costhub.collector.device.cpu_state import core_count
-
     here = this_machine()
     if name is not None:
         try:
@@ -158,6 +156,8 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
             if own is None:
                 raise
             return own
+    from costhub.collector.device.cpu_state import core_count
+
     rows = tuple(DeviceFacts(_described(device, here)) for device in load_devices())
     return DeviceTable(rows, here, tuple(unreadable_models()), _parts(here), core_count() if here else 1)
 

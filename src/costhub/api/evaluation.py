@@ -166,13 +166,18 @@ def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Ma
                 f"spec={reads!r}."
             )
         found = model.predict(programs.rows, programs.counts)
-        return checked_scores(found, programs.n, whose=getattr(model, "name", "") or type(model).__name__)
+        return checked_scores(found, programs.n, whose=name_of(model))
     scores = np.zeros(programs.n)
     for number in np.unique(programs.device):
         row, own = rows.get(programs.device_ids[number], {}), programs.device == number
         bound = model.bind(row) if row.get("kind") else model
         scores[own] = bound.predict_programs(programs if own.all() else programs.select(own))
     return scores
+
+
+def name_of(model: Any) -> str:
+    """The name of a model: its own, or that of its class."""
+    return str(getattr(model, "name", "") or type(model).__name__)
 
 
 def checked_scores(scores: Any, n: int, *, whose: str) -> Scores:

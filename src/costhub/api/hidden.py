@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costhub.api.evaluation import name_of
 from costhub.api.models import load_model
 from costhub.api.replay.own_code import own_scorer
 from costhub.cards.tables import TableColumn, number, plain_table
@@ -139,7 +140,7 @@ def submit_scores(
         for device, row in opened.devices.items()
     }
     first = next(iter(bound.values()))
-    named, spec = getattr(first, "name", "") or type(first).__name__, getattr(first, "feature_spec", DEFAULT_SPEC)
+    named, spec = name_of(first), getattr(first, "feature_spec", DEFAULT_SPEC)
     programs, places = opened.programs(spec, progress=progress)
     for index, device in enumerate(programs.device_ids):
         mine = (programs.device == index).nonzero()[0]

@@ -436,7 +436,5 @@ def _ids_of(place: DataAddress, names: Collection[str] | None) -> set[str] | Non
         return None
     folder = DataFolder.open(place.path)
     table, listing = folder.workloads(["workload_id", "name"]), f"The workloads table of {folder.path}"
-    known, given = set(table["workload_id"].to_pylist()), {names} if isinstance(names, str) else set(names)
-    return (given & known) | set(
-        load.workload_ids(table, ("workload_id", "name"), sorted(given - known), listing=listing)
-    )
+    given = names if isinstance(names, str) else sorted(names)
+    return set(load.workload_ids(table, ("workload_id", "name"), given, listing=listing))

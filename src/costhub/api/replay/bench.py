@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from costhub.api.evaluation import name_of
 from costhub.api.models import load_model
 from costhub.api.replay.own_code import imported, own_scorer
 from costhub.api.replay.result import ReplayResult, write_t4
@@ -108,7 +109,7 @@ def bench_search(
             scorer = own if own is not None or model is None else _named_model(cast("str", model), device, options)
             workloads = _workloads(device, scorer, options, has_features=needs_features, progress=progress)
             new_model, method = _models(scorer, options.method)
-            names.add(_name_of(scorer))
+            names.add("" if scorer is None else name_of(scorer))
             for workload in workloads:
                 scores.append(replay(workload, factory, new_model, options.settings))
                 shown.update(1)
@@ -186,12 +187,6 @@ def _models(scorer: Any, method: str) -> tuple[Callable[[int], SearchModel | Non
     chosen = method if isinstance(scorer, CostModel) else FROZEN
     how = find_method(chosen)
     return lambda seed: SearchModel(scorer, method=how, seed=seed), chosen
-
-
-def _name_of(scorer: Any) -> str:
-    if scorer is None:
-        return ""
-    return str(getattr(scorer, "name", "") or type(scorer).__name__)
 
 
 def _strategy(strategy: str | ReplayFactory) -> tuple[str, ReplayFactory]:

@@ -9,14 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from costhub.api.evaluation import checked_scores
+from costhub.api.evaluation import checked_scores, name_of
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.errors import ArgumentError, CosthubError, ModelError, class_and_line, failing_as
 from costhub.models.protocol import CostModel, Scores
 
 
 class OwnModel:
-    """An object with ``predict(rows, counts)`` that is not a `CostModel`; its mistakes are told as its own.
+    """Wraps an object that has ``predict(rows, counts)`` but is not a `CostModel`, and attributes its errors to it.
 
     Args:
         model: The object; its other attributes, such as `name` and `feature_spec`, are those of this one.
@@ -32,7 +32,7 @@ class OwnModel:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.name = str(getattr(model, "name", "") or type(model).__name__)
+        self.name = name_of(model)
         self.arch = self.name
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
@@ -76,7 +76,7 @@ def imported(reference: str) -> Any:
     """What FILE.py:NAME or MODULE:NAME stands for. This runs the file, which must be code of your own.
 
     Raises:
-        ArgumentError: There is no such file, module or name, or its code fails.
+        ArgumentError: The file, module or name does not exist, or importing it fails.
 
     Example:
         >>> imported("math:pi") > 3
@@ -87,7 +87,7 @@ def imported(reference: str) -> Any:
         if place.endswith(".py"):
             spec = importlib.util.spec_from_file_location(Path(place).stem, place)
             if spec is None or spec.loader is None or not Path(place).is_file():
-                raise ArgumentError(f"There is no file {place}; give FILE.py:NAME.")
+                raise ArgumentError(f"There is no file {place}. Use the form FILE.py:NAME.")
             module = importlib.util.module_from_spec(spec)
             sys.modules.setdefault(spec.name, module)
             spec.loader.exec_module(module)

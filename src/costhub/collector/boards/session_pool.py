@@ -99,7 +99,6 @@ class SessionPool:
         try:
             identity = child.call(open_session, lease, timeout_s, timeout_s=CONNECT_TIMEOUT_S)
         except MeasureError:
-            self._check_open()
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, ChildError) else class_and_end(error)

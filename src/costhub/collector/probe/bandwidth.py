@@ -50,6 +50,10 @@ def ladder_sizes(device: Mapping[str, Any], cores: int) -> list[int]:
     return sizes
 
 
+LEVELS = {"l1_gbs": "l1d_bytes", "l2_gbs": "l2_bytes", "l3_gbs": "l3_bytes"}
+"""Bandwidth of a cache -> the column with its size."""
+
+
 def level_gbs(ladder: Sequence[Mapping[str, Any]], device: Mapping[str, Any], cores: int) -> dict[str, float | None]:
     """The columns l1_gbs to dram_gbs: the best rung inside each level, of all cores together.
 
@@ -65,7 +69,7 @@ def level_gbs(ladder: Sequence[Mapping[str, Any]], device: Mapping[str, Any], co
     private = {"l1d_bytes": cores, "l2_bytes": cores if device.get("kind", "cpu") == "cpu" else 1}
     levels: dict[str, float | None] = {}
     before = 0.0
-    for column, size in (("l1_gbs", "l1d_bytes"), ("l2_gbs", "l2_bytes"), ("l3_gbs", "l3_bytes")):
+    for column, size in LEVELS.items():
         room = (device.get(size) or 0) * private.get(size, 1)
         levels[column] = _best(ladder, OUTSIDE * before, INSIDE * room)
         before = max(before, room)

@@ -11,7 +11,7 @@ from typing import Any
 
 from costhub.collector.device.cpu_state import governor, tvm_threads
 from costhub.collector.device.identity import identify
-from costhub.collector.probe.bandwidth import ladder_sizes, level_gbs
+from costhub.collector.probe.bandwidth import LEVELS, ladder_sizes, level_gbs
 from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
 from costhub.errors import MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
@@ -133,10 +133,6 @@ def _take(child: Child, setting: ProbeSetting, step: ProbeStep, share_s: float) 
         return ProbeAnswer(None, str(error))
 
 
-_SIZES = {"l1_gbs": "l1d_bytes", "l2_gbs": "l2_bytes", "l3_gbs": "l3_bytes"}
-"""Bandwidth of a level -> the column with its size."""
-
-
 def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[ProbeStep, ProbeAnswer]) -> dict[str, Any]:
     rungs = [a for step, a in answers.items() if step.what == "bandwidth"]
     ladder = [{"bytes": a.bytes, "gbs": a.value} for a in rungs if a.value is not None]
@@ -152,7 +148,7 @@ def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[Prob
         "thread_scaling": [speed / speeds[0] for speed in speeds] if len(speeds) == setting.threads else None,
         "governor": governor() if setting.device_kind == "cpu" else None,
         "probe_method": describe_method(
-            setting, answers, {name: levels[name] for name, size in _SIZES.items() if device.get(size)}
+            setting, answers, {name: levels[name] for name, size in LEVELS.items() if device.get(size)}
         ),
         "probed_at": datetime.datetime.now(datetime.timezone.utc),
     }
