@@ -19,7 +19,7 @@ from costhub.hub.install import install_model
 from scripts.bench.common.data import DATASETS, copy_dataset
 
 AMD, INTEL, A100, H200 = "amd-epyc-zen5", "intel-xeon-graniterapids", "nvidia-a100", "nvidia-h200"
-ZEN4, ZEN3 = "amd-epyc-zen4", "amd-epyc-zen3"
+ZEN4, ZEN3, EMERALD = "amd-epyc-zen4", "amd-epyc-zen3", "intel-xeon-emeraldrapids"
 K80, V100, MI50 = "nvidia-k80", "nvidia-v100", "amd-mi50"
 
 
@@ -45,7 +45,7 @@ class ModelRelease:
 
 CPUS = (
     *(f"{AMD}-{cores}{isa}" for cores in ("1c", "2c") for isa in ("", "-avx2", "-sse4.2")),
-    *(f"{chip}-{cores}" for chip in (INTEL, ZEN4, ZEN3) for cores in ("1c", "2c")),
+    *(f"{chip}-{cores}" for chip in (INTEL, ZEN4, ZEN3, EMERALD) for cores in ("1c", "2c")),
 )
 GPUS = (A100, H200, V100, K80, MI50)
 MANY, SOME, FEW = "workload-40-seed0", "workload-18-seed0", "workload-12-seed0"
@@ -66,7 +66,7 @@ RELEASES = (
     ModelRelease("amd-epyc-zen5-2c", "treegru", MANY),
     ModelRelease(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
     ModelRelease(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
-    ModelRelease("any-cpu", "conditioned", MANY, ANY_CPU, "+".join((AMD, INTEL, ZEN4, ZEN3)), CPUS),
+    ModelRelease("any-cpu", "conditioned", MANY, ANY_CPU, "+".join((AMD, INTEL, ZEN4, ZEN3, EMERALD)), CPUS),
     *(
         ModelRelease(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
         for arch, options in GPU.items()
