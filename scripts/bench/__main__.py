@@ -11,6 +11,7 @@ BENCHMARKS = {
     "mistakes": "command_line.mistakes",
     "collector": "collecting.collector",
     "boards": "collecting.boards",
+    "gpu-code": "collecting.gpu_code",
     "noise": "collecting.noise",
     "repeats": "collecting.repeats",
     "probe": "collecting.probe",

@@ -26,7 +26,8 @@ def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:
     here, foreign = {"mtriple": local_target()["mtriple"]}, {"mtriple": "vax-dec-ultrix"}
     assert why_not(device={"kind": "cpu"}, target=here, boards=None) is None
     assert why_not(device={"kind": "cpu"}, target=here, boards="some") is None
-    assert why_not(device={"kind": "cuda"}, target={}, boards=None) == "This is possible for CPUs only."
+    assert why_not(device={"kind": "cuda"}, target={}, boards=None) is None
+    assert "possible for CPUs only" in (why_not(device={"kind": "cuda"}, target={}, boards="some") or "")
     assert "No linker for vax-dec-ultrix" in (why_not(device={"kind": "cpu"}, target=foreign, boards="some") or "")
 
 

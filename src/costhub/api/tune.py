@@ -348,8 +348,8 @@ def obstacle(measurer: Measurer) -> str | None:
     from costhub.collector.build.linker import can_link
 
     triple = measurer.target.get("mtriple")
-    if measurer.device["kind"] != "cpu":
-        return "This is possible for CPUs only."
+    if measurer.boards is not None and measurer.device["kind"] != "cpu":
+        return "On boards, this is possible for CPUs only."
     if measurer.boards is not None and not can_link(triple):
         return f"No linker for {triple} is installed; on Debian, install lld or the binutils for it."
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,78 +14,21 @@ import numpy as np
 import pytest
 
 from costhub.collector.propose.sampler import Sampler
+from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
 from costhub.collector.workloads.network_source import read_network
 from costhub.collector.workloads.suites import find_workload
-from costhub.dataset.workload import parse_target
+from costhub.dataset.trace import replay
+from costhub.dataset.workload import module_from_json, parse_target
 from costhub.errors import NetworkError
 from costhub.search.database import SearchDatabase
 from costhub.search.whole_network.compile import (
-    MIN_ELEMENTS,
-    SCHEDULED,
     CompiledNetwork,
     _best_of,
     build_network,
     compile_network,
     distinguishing_input,
-    parallelize_untuned,
 )
-
-
-def kernel(rows: int, columns: int, *, of: str = "exp") -> Any:
-    import tvm
-    from tvm import te, topi
-
-    x = te.placeholder((rows, columns), name="x")
-    y = {"exp": topi.exp, "softmax": topi.nn.softmax, "transpose": topi.transpose}[of](x)
-    return tvm.IRModule({"main": te.create_prim_func([x, y])})
-
-
-def run(mod: Any, target: Any, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    import tvm
-
-    out = tvm.runtime.tensor(np.zeros(shape, "float32"))
-    tvm.compile(mod, target)(tvm.runtime.tensor(value), out)
-    return np.asarray(out.numpy())
-
-
-@pytest.mark.parametrize("of", ["exp", "softmax", "transpose"])
-def test_a_large_kernel_runs_on_all_cores_and_computes_the_same(of: str, target: str) -> None:
-    here, mod = parse_target(target), kernel(300, 200, of=of)
-    value = np.random.default_rng(0).standard_normal((300, 200)).astype("float32")
-    shape = (200, 300) if of == "transpose" else (300, 200)
-
-    shared, count = parallelize_untuned(mod, here, SCHEDULED)
-
-    assert count == 1
-    assert "T.parallel" in shared["main"].script()
-    assert "T.parallel" not in mod["main"].script()
-    np.testing.assert_allclose(run(shared, here, value, shape), run(mod, here, value, shape), rtol=1e-6)
-
-
-def test_a_small_one_stays_as_it_is(target: str) -> None:
-    mod = kernel(1, MIN_ELEMENTS - 1)
-
-    assert parallelize_untuned(mod, parse_target(target), SCHEDULED) == (mod, 0)
-
-
-def test_one_with_a_schedule_stays_as_it_is(target: str) -> None:
-    import tvm
-
-    mod = tvm.IRModule({"main": kernel(300, 200)["main"].with_attr(SCHEDULED, True)})
-
-    assert parallelize_untuned(mod, parse_target(target), SCHEDULED) == (mod, 0)
-
-
-def test_one_of_unknown_sizes_stays_as_it_is(target: str) -> None:
-    import tvm
-    from tvm import te, topi
-
-    n = te.var("n")
-    x = te.placeholder((n, 512), name="x")
-    mod = tvm.IRModule({"main": te.create_prim_func([x, topi.exp(x)])})
-
-    assert parallelize_untuned(mod, parse_target(target), SCHEDULED) == (mod, 0)
-
+from costhub.search.whole_network.tuned_network import load_network
 
 # torch copies an exported program with a part of itself that it warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
@@ -147,10 +91,58 @@ def test_a_network_for_another_machine_is_compiled_for_it(
     assert set(linked) == {("aarch64-linux-gnu", 183)}  # EM_AARCH64 of elf.h
 
 
-def test_the_schedule_of_the_best_median_for_this_target_counts(target: str, tmp_path: Path) -> None:
+def sources_of(module: Any) -> list[str]:
+    """The CUDA code in a runtime module."""
+    own = [str(module.inspect_source())] if module.kind == "cuda" else []
+    return own + [text for each in module.imports for text in sources_of(each)]
+
+
+@pytest.mark.parametrize("arch", ["sm_70", "sm_80", "sm_90"])
+def test_a_network_for_a_gpu_holds_schedules_of_the_search_and_of_dlight(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
+) -> None:
+    """Up to the driver: TVM writes CUDA code without one, and costhub a library that needs one."""
+    from costhub.search.whole_network import compile as compiler
+
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+    text = json.dumps({"kind": "cuda", "arch": arch, **limits})
+    tuned_kernel(files[0], text, tmp_path)
+    built: list[Any] = []
+    make = compiler._build
+    monkeypatch.setattr(compiler, "_build", lambda *args: built.append(make(*args)) or built[-1])
+
+    source = read_network(str(files[0]))
+    found = compile_network(source, parse_target(text), tmp_path, tmp_path / "gpu.so")
+
+    assert (found.tuned, found.shared) == (1, found.kernels - 1)
+    (code,) = sources_of(built[0].mod)
+    assert code.count('extern "C" __global__') >= 2 * found.kernels  # declared and defined
+    assert max(int(bound) for bound in re.findall(r"__launch_bounds__\((\d+)\)", code)) <= 1024
+    assert (tmp_path / "gpu.so").stat().st_size > len(code)
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine may have a GPU")
+def test_a_library_for_a_gpu_says_that_it_needs_one(files: tuple[Path, Path], tmp_path: Path) -> None:
+    text = '{"kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}'
+    compile_network(read_network(str(files[0])), parse_target(text), None, tmp_path / "gpu.so")
+
+    with pytest.raises(NetworkError, match=r"gpu\.so is for an NVIDIA GPU, and TVM finds no CUDA driver"):
+        load_network(tmp_path / "gpu.so")
+
+
+def tuned_kernel(network: Path, target: str, folder: Path) -> None:
+    """Records a random schedule of a dense layer for a target."""
     from tvm.s_tir import meta_schedule as ms
 
-    from costhub.dataset.trace import replay
+    found = extract_kernels(str(network), target, KernelBounds(2e5, 1e6, 1e9))
+    mod = next(module_from_json(task.module_json) for task in found.tasks if "conv" not in task.name)
+    (program,) = Sampler(mod, target, seed=0).random(1)
+    candidate = ms.MeasureCandidate(replay(mod, program.trace), ms.arg_info.ArgInfo.from_entry_func(mod, True))
+    SearchDatabase(folder).add(mod, candidate, [1e-5], parse_target(target))
+
+
+def test_the_schedule_of_the_best_median_for_this_target_counts(target: str, tmp_path: Path) -> None:
+    from tvm.s_tir import meta_schedule as ms
 
     here = parse_target(target)
     elsewhere = parse_target(json.dumps({**json.loads(target), "num-cores": 99}))

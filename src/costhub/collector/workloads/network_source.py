@@ -209,7 +209,10 @@ def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str,
     """Like `read_torch`, plus the sizes that a file leaves open."""
     if name in NETWORKS:
         network = NETWORKS[name]
-        return network.build(device=device), (network.example(device=device),), {}
+        if device == "meta":
+            return network.build(device=device), (network.example(device=device),), {}
+        # Random weights of a GPU would be other ones.
+        return network.build().to(device), (network.example().to(device),), {}
     import torch
     from torch.export.passes import move_to_device_pass
 

@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,91 +14,10 @@ from costhub.collector.build.linker import link
 from costhub.collector.workloads.network_source import AS_IN_TORCH, Lowering, NetworkSource, read_network
 from costhub.collector.workloads.relax_import import fuse
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.dataset.workload import argument_shapes
-from costhub.errors import NetworkError, WorkloadError, class_and_line
+from costhub.errors import NetworkError, class_and_line
 from costhub.search.database import open_database
 from costhub.search.strategies.search_space import read_records
-
-MIN_ELEMENTS = 1 << 14
-"""Of the largest argument. Below that, waking the other threads takes as long as the work they could take over."""
-_TASKS_PER_CORE = 16
-"""TVM's own number for CPUs (MetaSchedule's default rules for llvm)."""
-_VECTOR_ELEMENTS = 64
-"""The same."""
-
-
-def parallelize_untuned(mod: Any, target: Any, scheduled: str) -> tuple[Any, int]:
-    """Gives the kernels without a schedule the one that needs no search.
-
-    It is MetaSchedule's own rule for kernels in which its CPU rules have nothing to choose, such as
-    activations and normalisations: outer loops in parallel, the innermost one in vectors (Shao et al. 2022,
-    appendix A.3: parallelise, vectorise, unroll). A search has only this one program to offer for most of
-    them, which is why they are never among its tasks; left alone, they run on one thread.
-
-    Args:
-        mod: A module of relax functions and kernels.
-        target: A ``tvm.target.Target``.
-        scheduled: Name of the attribute of kernels that have a schedule; these are not changed.
-
-    Returns:
-        The module, and how many kernels were changed.
-    """
-    import tvm
-    from tvm import relax
-
-    # TVM itself would load the intrinsics of every target, which takes a quarter of a minute.
-    load_intrinsics(str(target.kind.name))
-    changed = {}
-    for name, function in mod.functions.items():
-        if isinstance(function, relax.Function) or scheduled in (function.attrs or {}):
-            continue
-        alone = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        shared = _parallelized(alone, target) if _is_large(alone) else None
-        if shared is not None:
-            changed[name] = shared.with_attr("global_symbol", name.name_hint)
-    if not changed:
-        return mod, 0
-    found = tvm.IRModule(dict(mod.functions), attrs=mod.attrs, global_infos=mod.global_infos)
-    for name, function in changed.items():
-        found.update_func(name, function)
-    return found, len(changed)
-
-
-def _is_large(mod: Any) -> bool:
-    try:
-        return max((prod(shape) for _, shape in argument_shapes(mod)), default=0) >= MIN_ELEMENTS
-    except WorkloadError:
-        return False  # Its sizes are not known before it runs.
-
-
-def _parallelized(mod: Any, target: Any) -> Any:
-    """The kernel with its loops distributed over threads; None if TVM finds none that it may distribute."""
-    from tvm.s_tir import meta_schedule as ms
-
-    space = ms.space_generator.PostOrderApply(
-        sch_rules=[
-            ms.schedule_rule.ParallelizeVectorizeUnroll(
-                max_jobs_per_core=_TASKS_PER_CORE,
-                max_vectorize_extent=_VECTOR_ELEMENTS,
-                unroll_max_steps=[0],
-                unroll_explicit=False,
-            )
-        ],
-        postprocs=[ms.postproc.RewriteParallelVectorizeUnroll()],
-        mutator_probs={},
-    )
-    context = ms.TuneContext(mod=mod, target=target, space_generator=space, rand_state=1, num_threads=1)
-    try:
-        (schedule, *_) = context.generate_design_space()
-        if not all(rule.apply(schedule) for rule in space.postprocs):
-            return None
-    except Exception:  # Whatever TVM raises for a kernel that it cannot schedule; it is not changed.
-        return None
-    return schedule.mod["main"]
-
-
-SCHEDULED = "tirx.is_scheduled"
-"""The attribute that TVM sets on a kernel whose schedule it has applied."""
+from costhub.search.whole_network.default_schedules import schedule_untuned, scheduled_kernels
 
 
 @dataclass(frozen=True)
@@ -111,7 +29,7 @@ class CompiledNetwork:
     tuned: int
     """Those that have a schedule from the database."""
     shared: int = 0
-    """Those without one that run on all cores; the others are plain loops on one thread."""
+    """Those without one that have a default schedule; the others are plain loops on one thread."""
     names: tuple[str, ...] = ()
     """Of the functions that have a schedule from the database."""
 
@@ -121,9 +39,9 @@ def compile_network(
 ) -> CompiledNetwork:
     """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
 
-    The kernels are fused as in the search and found in the database by their structure. Large ones without
-    a record are distributed over the cores (`parallelize_untuned`). Small ones, and all if there is no database, stay
-    as TVM's default pipeline for CPUs leaves them: plain loops on one thread, which LLVM vectorises.
+    The kernels are fused as in the search and found in the database by their structure. Those without a record get
+    default schedules (`schedule_untuned`). On CPUs, small ones, and all if there is no database, stay as TVM's default
+    pipeline leaves them: plain loops on one thread, which LLVM vectorises.
 
     Args:
         source: The network.
@@ -137,21 +55,24 @@ def compile_network(
     """
     from tvm import relax
 
+    names: tuple[str, ...] = ()
     mod, shared = fuse(source.mod, target, fast_math=fast_math), 0
     if database is not None:
-        mod, shared = parallelize_untuned(_with_schedules(mod, target, database), target, SCHEDULED)
-    mod = _with_weights(mod, source)
-    executable = _build(mod, target)
+        mod = _with_schedules(mod, target, database)
+        names = scheduled_kernels(mod)
+    if database is not None or target.kind.name != "llvm":
+        mod, shared = schedule_untuned(mod, target)
+    kernels = sum(not isinstance(function, relax.Function) for function in mod.functions.values())
+    executable = _build(_with_weights(mod, source), target)
     library.parent.mkdir(parents=True, exist_ok=True)
-    triple = target.attrs.get("mtriple")
+    host = target if target.host is None else target.host
+    triple = host.attrs.get("mtriple")
 
     def linked(path: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
         link(triple, objects, path, options)
 
     executable.export_library(os.fspath(library), fcompile=linked)  # TVM would call a C compiler
-    kernels = {var.name_hint: f for var, f in mod.functions.items() if not isinstance(f, relax.Function)}
-    scheduled = tuple(sorted(name for name, f in kernels.items() if SCHEDULED in (f.attrs or {})))
-    return CompiledNetwork(len(kernels), len(scheduled), shared, scheduled)
+    return CompiledNetwork(kernels, len(names), shared, names)
 
 
 def _with_schedules(mod: Any, target: Any, database: Path) -> Any:
@@ -203,11 +124,13 @@ def _with_weights(mod: Any, source: NetworkSource) -> Any:
 
 
 def _build(mod: Any, target: Any) -> Any:
-    """TVM's default pipeline for CPUs, without the fusing, which is already done."""
+    """TVM's default pipeline for the target, without the fusing and the schedules, which are already done."""
     import tvm
     from tvm import relax
-    from tvm.relax.backend.cpu_generic import pipeline
+    from tvm.relax.backend import cpu_generic, gpu_generic
 
+    # (TVM's pipeline for CUDA differs from that of all GPUs by a pass that is off unless asked for.)
+    pipeline = (cpu_generic if target.kind.name == "llvm" else gpu_generic).pipeline
     passes = [
         *pipeline.library_dispatch_passes(target),
         *pipeline.dataflow_lower_passes(target),

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from costhub.collector.boards.boards import Boards
+from costhub.collector.device.cpu_state import core_count
 from costhub.collector.run.output_check import EPSILON, tolerance, unlike
 from costhub.collector.workloads.network_source import AS_IN_TORCH, BF16, FLOAT32, PLAIN, RELAX, Lowering
 from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
@@ -93,7 +94,7 @@ def finish_network(
     Args:
         network: What `costhub.collector.workloads.network_source.read_network` takes.
         label: Its name in reports and that of the library.
-        target: The TVM target of the search, as JSON; its ``num-cores`` is the number of threads.
+        target: The TVM target of the search, as JSON; the ``num-cores`` of a CPU are the number of threads.
         database: The folder of the search's MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
         lowering: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
@@ -109,7 +110,7 @@ def finish_network(
     def timed(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
         report_step(f"checking and timing {label}")
         try:
-            with _network_timer(built.inputs, finished.threads, boards) as timer:
+            with _network_timer(built.inputs, finished.threads, target, boards) as timer:
                 finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
                 finished = replace(finished, latencies=timer.measure())
         except (MeasureError, DeviceError) as error:  # no board, or one of a different kind
@@ -186,7 +187,7 @@ def _finished(
     """
     library = out / f"{label}.so"
     library.unlink(missing_ok=True)  # of an earlier search
-    threads = int(json.loads(target)["num-cores"])
+    threads = int(json.loads(target).get("num-cores") or core_count())
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
         args = network, target, os.fspath(database.resolve())
@@ -216,9 +217,11 @@ def _described(network: str, label: str, threads: int, built: BuiltNetwork, lowe
 
 
 def _network_timer(
-    inputs: tuple[Any, ...], threads: int, boards: Boards | None
+    inputs: tuple[Any, ...], threads: int, target: str, boards: Boards | None
 ) -> AbstractContextManager[AnyNetworkTimer]:
-    return NetworkTimer(inputs, threads) if boards is None else board_network_timer(inputs, boards)
+    kind = json.loads(target)["kind"]
+    here = NetworkTimer(inputs, threads, "cpu" if kind == "llvm" else kind)
+    return here if boards is None else board_network_timer(inputs, boards)
 
 
 def _loaded(

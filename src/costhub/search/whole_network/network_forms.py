@@ -17,6 +17,7 @@ from costhub.collector.boards.session import blame, held, opened
 from costhub.collector.run.evaluator import to_device
 from costhub.collector.run.runner import wake
 from costhub.errors import MeasureError, NetworkError, class_and_line
+from costhub.search.whole_network.tuned_network import load_machine
 
 # What another process has been doing until now should not be timed.
 REST_S = 0.1
@@ -49,7 +50,7 @@ def load_library(path: str, inputs: Arrays, cpus: tuple[int, ...]) -> Arrays:
     return hold_form(partial(_library, path, inputs, cpus))
 
 
-def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool) -> Arrays:
+def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool, device: str = "cpu") -> Arrays:
     """Loads a network as torch runs it, and calls it once.
 
     Args:
@@ -57,11 +58,19 @@ def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool) -> Ar
         inputs: The inputs of the network.
         threads: How many threads compute.
         compiled: Whether to use ``torch.compile``.
+        device: Torch's name for the device, ``cpu`` or ``cuda``.
 
     Raises:
         NetworkError: torch fails.
     """
-    return hold_form(partial(_torch, network, inputs, threads, compiled))
+    return hold_form(partial(_torch, network, inputs, threads, compiled, device))
+
+
+def torch_has_gpu() -> bool:
+    """Whether torch computes on a GPU here: many install it without CUDA."""
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def hold_form(make: Callable[[], Callable[[], Any]]) -> Arrays:
@@ -110,26 +119,35 @@ def _as_network_error() -> Iterator[None]:
 def _library(path: str, inputs: tuple[Any, ...], cpus: tuple[int, ...]) -> Callable[[], Any]:
     wake("cpu", cpus)
     import tvm
-    from tvm import relax
 
-    machine = relax.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
-    main, arguments = machine["main"], [tvm.runtime.tensor(value) for value in inputs]
-    return lambda: main(*arguments)
+    machine, device = load_machine(path)
+    main, arguments = machine["main"], [tvm.runtime.tensor(value, device) for value in inputs]
+
+    def call() -> Any:
+        outputs = main(*arguments)
+        device.sync()  # A GPU is still computing when the call returns.
+        return outputs
+
+    return call
 
 
-def _torch(name: str, inputs: tuple[Any, ...], threads: int, compiled: bool) -> Callable[[], Any]:
+def _torch(name: str, inputs: tuple[Any, ...], threads: int, compiled: bool, device: str) -> Callable[[], Any]:
     import torch
 
     from costhub.collector.workloads.network_source import read_torch
 
     torch.set_num_threads(threads)
-    network, _ = read_torch(name)
+    torch.backends.cudnn.allow_tf32 = False  # By default, convolutions round their factors to 10 bits on GPUs.
+    network, _ = read_torch(name, device=device)
     call = torch.compile(network) if compiled else network
-    arguments = [torch.from_numpy(value) for value in inputs]
+    arguments = [torch.from_numpy(value).to(device) for value in inputs]
 
     def without_gradients() -> Any:
         with torch.inference_mode():
-            return call(*arguments)
+            outputs = call(*arguments)
+        if device != "cpu":
+            torch.cuda.synchronize()
+        return outputs
 
     return without_gradients
 
@@ -139,7 +157,7 @@ def flatten_outputs(found: Any) -> list[Any]:
     if isinstance(found, np.ndarray):
         return [found]
     if hasattr(found, "numpy"):
-        return [found.numpy()]
+        return [found.cpu().numpy() if hasattr(found, "cpu") else found.numpy()]
     values = found.values() if isinstance(found, Mapping) else found
     return [array for value in values if value is not None for array in flatten_outputs(value)]
 

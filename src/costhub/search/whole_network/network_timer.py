@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
@@ -24,6 +24,7 @@ from costhub.search.whole_network.network_forms import (
     load_torch,
     time_calls,
     time_calls_on_board,
+    torch_has_gpu,
 )
 
 Result = TypeVar("Result")
@@ -97,6 +98,7 @@ class NetworkTimer:
     Args:
         inputs: NumPy arrays.
         threads: Threads of each form; those of TVM have a CPU each.
+        device_kind: TVM's and torch's name for the device that computes, ``cpu`` or ``cuda``.
 
     Example:
         >>> import numpy as np
@@ -109,6 +111,7 @@ class NetworkTimer:
 
     inputs: Arrays
     threads: int
+    device_kind: str = "cpu"
     _children: dict[str, Child] = field(default_factory=dict)
     _held: ExitStack = field(default_factory=ExitStack)
 
@@ -132,10 +135,15 @@ class NetworkTimer:
     def load_torch(self, name: str, network: str, *, compiled: bool = False) -> Arrays:
         """Adds the network as torch runs it; returns what it computes.
 
+        If torch was installed without CUDA, what it computes on this machine's CPU, which is not timed.
+
         Raises:
             MeasureError: It cannot be loaded or compiled, or fails.
         """
-        load = partial(load_torch, network, self.inputs, self.threads, compiled)
+        if self.device_kind != "cpu" and not compiled and not self._torch_has_gpu():
+            with NetworkTimer(self.inputs, self.threads) as on_cpu:
+                return on_cpu.load_torch(name, network)
+        load = partial(load_torch, network, self.inputs, self.threads, compiled, self.device_kind)
         threads = str(self.threads)
         # Otherwise Inductor compiles in processes of its own, which keep running.
         inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
@@ -149,6 +157,11 @@ class NetworkTimer:
             seconds: Duration of each turn; a call that takes longer is made once.
         """
         return time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
+
+    @staticmethod
+    def _torch_has_gpu() -> bool:
+        with Child(is_shared=False) as child:
+            return child.call(torch_has_gpu, timeout_s=LOAD_TIMEOUT_S)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
         child = self._children[name]
@@ -173,6 +186,8 @@ class NetworkTimer:
         """
         # What it imports stays loaded: the next form gets a new process.
         limits = Limits.for_network(timeout_s=LOAD_TIMEOUT_S)
+        if self.device_kind != "cpu":
+            limits = replace(limits, further_bytes=None)  # drivers of GPUs map more memory than there is
         environment = {**KEEP_FREED_MEMORY, **environment}
         child = self._held.enter_context(Child(environment=environment, limits=limits, is_shared=False))
         try:

@@ -15,6 +15,10 @@ from costhub.errors import NetworkError, last_line
 _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
 
+CUDA = "cuda"
+"""TVM's name for the kind of module that holds the code of an NVIDIA GPU."""
+_NEEDS_CUDA = "ffi.Module.load_from_bytes.cuda"
+"""What TVM misses if it is to load such a module without a driver."""
 _ALIGNMENT = 64
 """TVM expects arrays to begin at a multiple of this many bytes: its vector instructions may crash on others."""
 
@@ -24,9 +28,9 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
 
     Args:
         library: The file, such as ``tuned/resnet-18.so``. It is machine code: load only your own.
-        threads: How many threads compute; by default one per core. The networks of a process share them: the
-            last one loaded says how many, and the first one how many at most. They run on the CPUs that the process
-            may use (``taskset``, a container), unless the variable ``TVM_BIND_THREADS`` is 1.
+        threads: How many threads compute if the network is for a CPU; by default one per core. The networks of a
+            process share them: the last one loaded says how many, and the first one how many at most. They run on the
+            CPUs that the process may use (``taskset``, a container), unless the variable ``TVM_BIND_THREADS`` is 1.
 
     Raises:
         NetworkError: TVM cannot load the file.
@@ -43,7 +47,8 @@ class TunedNetwork:
     """A network that `costhub.tune` has compiled; call it as the torch network that it was.
 
     Tensors go in and out by DLPack, without copies. An input is copied if it is not contiguous, if it does not begin
-    at a multiple of 64 bytes (as a row of a batch may), or if it is a NumPy array. Loading needs only TVM.
+    at a multiple of 64 bytes (as a row of a batch may), or if it is a NumPy array. Loading needs only TVM. A network
+    for a GPU takes inputs from the CPU too, and leaves its outputs on the GPU.
 
     Call it from a long-lived thread: TVM creates threads for each calling thread, and keeps them when that one ends.
 
@@ -58,12 +63,11 @@ class TunedNetwork:
     def __init__(self, library: str | Path, *, threads: int | None = None) -> None:
         self.library, self.threads = Path(library), threads or core_count()
         _use_threads(self.threads)
-        import tvm
-        from tvm import relax
-
         try:
-            machine = relax.VirtualMachine(tvm.runtime.load_module(os.fspath(library)), tvm.cpu())
+            machine, self._device = load_machine(library)
             self._main = machine["main"]
+        except NetworkError:
+            raise
         except Exception as error:
             raise NetworkError(f"{library} is not a network that TVM can load: {_why(error)}.") from error
 
@@ -84,7 +88,7 @@ class TunedNetwork:
                     f"{type(value).__name__}."
                 )
         try:
-            return _to_torch(self._main(*(_to_tvm(value) for value in inputs)))
+            return _to_torch(self._main(*(_to_tvm(value, self._device) for value in inputs)))
         except Exception as error:
             given = ", ".join(f"{str(x.dtype).rpartition('.')[2]} {tuple(x.shape)}" for x in inputs) or "none"
             raise NetworkError(
@@ -94,6 +98,36 @@ class TunedNetwork:
 
     def __repr__(self) -> str:
         return f"TunedNetwork({str(self.library)!r}, threads={self.threads})"
+
+
+def load_machine(library: str | Path) -> tuple[Any, Any]:
+    """A library of `compile_network` in a virtual machine, and the TVM device that it is for.
+
+    Args:
+        library: The file.
+
+    Raises:
+        NetworkError: It is for a GPU, for which this machine has no driver.
+        Exception: Whatever TVM raises for a file that it cannot load.
+    """
+    import tvm
+    from tvm import relax
+
+    try:
+        module = tvm.runtime.load_module(os.fspath(library))
+    except Exception as error:
+        if _NEEDS_CUDA in str(error):
+            raise NetworkError(
+                f"{library} is for an NVIDIA GPU, and TVM finds no CUDA driver on this machine."
+            ) from error
+        raise
+    device = tvm.cuda() if CUDA in _kinds(module) else tvm.cpu()
+    return relax.VirtualMachine(module, device), device
+
+
+def _kinds(module: Any) -> set[str]:
+    """The kinds of a TVM runtime module and of all that it imports."""
+    return {str(module.kind)}.union(*(_kinds(each) for each in module.imports))
 
 
 def _why(error: Exception) -> str:
@@ -115,15 +149,16 @@ def _use_threads(threads: int) -> None:
     tvm_ffi.get_global_func("runtime.config_threadpool")(_BIG_CORES, threads)
 
 
-def _to_tvm(value: Any) -> Any:
+def _to_tvm(value: Any, device: Any) -> Any:
     import tvm
 
     if isinstance(value, np.ndarray):
-        return tvm.runtime.tensor(value)  # a copy: NumPy's arrays begin at multiples of 16 bytes
+        return tvm.runtime.tensor(value, device)  # a copy: NumPy's arrays begin at multiples of 16 bytes
     if hasattr(value, "detach"):
         value = value.detach().contiguous()
         value = value if value.data_ptr() % _ALIGNMENT == 0 else value.clone()
-    return tvm.runtime.from_dlpack(value)
+    tensor = tvm.runtime.from_dlpack(value)
+    return tensor if tensor.device == device else tensor.copyto(device)
 
 
 def _to_torch(value: Any) -> Any:
