@@ -46,6 +46,52 @@ def collector_table(result: Result) -> str:
     return markdown_table(rows, columns)
 
 
+def cluster_table(result: Result) -> str:
+    """One line per set of workers: whether all rows arrived, once each, and how fast."""
+    columns = [
+        TableColumn("title", "workers"),
+        number("workloads", "workloads", "d"),
+        number("rows", "rows", "d"),
+        number("short", "workloads with fewer rows than trials", "d"),
+        number("repeated", "programs measured twice", "d"),
+        number("good_per_s", "good / s", ".2f"),
+    ]
+    return markdown_table(result["rows"], columns)
+
+
+def cluster_limits_table(result: Result) -> str:
+    """One line per number of machines: the rate that the service times allow, and what limits it."""
+    service = result["service"]
+    columns = [
+        number("count", "machines or boards", ",d"),
+        number("boards_per_s", "boards at a tracker: programs / s", ",.1f"),
+        TableColumn("boards_limit", "limited by"),
+        number("cluster_per_s", "machines of a cluster: programs / s", ",.0f"),
+        TableColumn("cluster_limit", "limited by"),
+    ]
+    note = (
+        f"Measured on one machine with {service['cores']:.0f} cores: {1e3 * service['build_core_s']:.0f} ms of a core "
+        f"to propose and build a program, {1e3 * service['run_s']:.0f} ms to run it with its share of the reference "
+        f"kernel, {service['machine_per_s']:.1f} good programs a second in all, {1e3 * service['store_s']:.2f} ms to "
+        "store a row."
+    )
+    return f"{markdown_table(result['limits'], columns)}\n\n{note}"
+
+
+def gpu_code_table(result: Result) -> str:
+    """One line per dataset or network and architecture: how many programs or kernels become machine code."""
+    rows = [{**row, "kind": f"`{row['of']}`", "kib": row.get("code_bytes", 0) / 1024} for row in result["rows"]]
+    columns = [
+        TableColumn("kind", "recorded programs of, or network"),
+        TableColumn("arch", "for"),
+        number("drawn", "programs or kernels", "d"),
+        number("generated", "in CUDA", "d"),
+        number("compiled", "compiled", "d"),
+        number("kib", "KiB of machine code", ",.0f"),
+    ]
+    return markdown_table(rows, columns)
+
+
 def collection_table(result: Result) -> str:
     """One line per collection: its rows, its rate, and the share of the cores' time that each stage took."""
     rows = []
@@ -170,5 +216,10 @@ COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "torture": torture_table,
     "kill": kill_table,
     "boards": boards_table,
+    "cluster": cluster_table,
+    "cluster_limits": cluster_limits_table,
+    "gpu_code": gpu_code_table,
 }
-"""Name of a result file without its suffix -> its renderer."""
+"""Name of a result file without its suffix, or of a view -> its renderer."""
+COLLECTOR_VIEWS = {"cluster_limits": "cluster"}
+"""View -> its result file."""

@@ -292,6 +292,32 @@ def unseen_chip_table(result: Result) -> str:
     return f"{markdown_table(lines, columns)}\n\n{note}"
 
 
+def layouts_table(result: Result) -> str:
+    """One line per training set, with the figures on the held-out kernels of each split and device."""
+    rows: Sequence[Row] = result["rows"]
+    places = sorted({(row["split"], row["device"]) for row in rows})
+    lines = []
+    for learned in dict.fromkeys(row["learned"] for row in rows):
+        line = {"learned": learned}
+        for place in places:
+            own = [row for row in rows if (row["split"], row["device"], row["learned"]) == (*place, learned)]
+            means = [statistics.fmean(row[metric] for row in own) for metric in ("top_1", "top_5", "pairwise")]
+            line["/".join(place)] = " / ".join(f"{mean:.3f}" for mean in means)
+            line["count"] = own[0].get("blocked_workloads")
+        lines.append(line)
+    columns = [
+        TableColumn("learned", "learned from"),
+        number("count", "blocked workloads of the chip", "d"),
+        *(TableColumn("/".join(p), f"{p[1].split('-')[-1]}, {_KERNELS[p[0]]}", align="right") for p in places),
+    ]
+    errors = [row["standard_error"] for row in rows if "standard_error" in row]
+    note = f"Top-1 / top-5 / pairwise. The standard errors of top-1 are {min(errors):.3f} to {max(errors):.3f}."
+    return f"{markdown_table(lines, columns)}\n\n{note}"
+
+
+_KERNELS = {"blocked-40-seed0": "blocked layouts", "workload-40-seed0": "plain layouts"}
+
+
 def value_of_accuracy_table(result: Result) -> str:
     """One table per device: a line for each noise of the oracle, and for each model."""
     found = ("best_of_1", "best_of_4", "best_of_16", "best_of_64")
@@ -352,6 +378,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "unseen_chip": unseen_chip_table,
     "unseen_zen3": unseen_chip_table,
     "unseen_emeraldrapids": unseen_chip_table,
+    "layouts": layouts_table,
     "value_of_accuracy": value_of_accuracy_table,
     "feature_ceiling": feature_ceiling_table,
 }

@@ -16,7 +16,7 @@ from scripts.tables.benchmark import (
     ESTIMATE_VIEWS,
     MORE_TABLES,
 )
-from scripts.tables.collecting import COLLECTOR_TABLES
+from scripts.tables.collecting import COLLECTOR_TABLES, COLLECTOR_VIEWS
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.figures import fill_figures
 from scripts.tables.front import FRONT_TABLES
@@ -102,6 +102,7 @@ have names of their own, see `VIEWS`."""
 
 VIEWS = {
     **BENCHMARK_VIEWS,
+    **COLLECTOR_VIEWS,
     **ESTIMATE_VIEWS,
     **MODEL_VIEWS,
     **NETWORK_VIEWS,

@@ -11,6 +11,7 @@ from costhub.versions import __version__
 
 if TYPE_CHECKING:
     from costhub.api.check import check
+    from costhub.api.cluster.collect import collect_on_cluster
     from costhub.api.collect import CollectOptions, collect
     from costhub.api.compile import CompileOptions, compile
     from costhub.api.data_tools import (
@@ -63,6 +64,7 @@ _LAZY = {
     "check": "costhub.api.check:check",
     "check_lock": "costhub.hub.lock:check_lock",
     "collect": "costhub.api.collect:collect",
+    "collect_on_cluster": "costhub.api.cluster.collect:collect_on_cluster",
     "compile": "costhub.api.compile:compile",
     "contribute": "costhub.hub.contribute:contribute",
     "devices": "costhub.api.devices:devices",
@@ -114,6 +116,7 @@ __all__ = [
     "check",
     "check_lock",
     "collect",
+    "collect_on_cluster",
     "compile",
     "contribute",
     "devices",

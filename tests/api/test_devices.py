@@ -58,3 +58,10 @@ def test_a_machine_that_cannot_be_identified_does_not_hide_the_index(monkeypatch
     monkeypatch.setattr("costhub.collector.device.identity.identify", fail)
     assert module.this_machine() is None
     assert devices().this_machine is None
+
+
+def test_texts_of_a_shared_hub_cannot_steer_the_terminal() -> None:
+    (facts, *_) = devices()
+    row = {**dict(facts), "vendor": "\x1b]0;owned\x07", "models": []}
+
+    assert "\x1b" not in str(DeviceTable((DeviceFacts(row),), None)) + str(DeviceFacts(row))

@@ -13,9 +13,11 @@ import pytest
 
 from costhub.api.measuring import BoardsAt, folder_of, local_devices, open_measurer, warn_if_busy
 from costhub.api.subjects import named_workloads
+from costhub.collector.device.identity import identify
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites
 from costhub.errors import ArgumentError
+from costhub.hub.catalogue.devices import load_devices
 
 
 def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> None:
@@ -27,7 +29,7 @@ def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> N
         assert measurer.evaluator.cache_flush
         with open_measurer(measurer) as same:
             assert same is measurer
-        found = named_workloads(["resnet18"], [], measurer)
+        found = named_workloads(["resnet18"], [], measurer.target)
         assert [each.name for each in found] == [each.name for each in find_suites(["resnet18"])]
 
 
@@ -45,6 +47,15 @@ def test_what_is_learned_of_a_device_later_completes_its_row(tmp_path: Path) -> 
     (row,) = folder.devices().to_pylist()
     assert row == {**first, "peak_gflops": 12.5, "probed_at": row["probed_at"]}, "what was known stays"
     assert row["probed_at"] is not None
+
+
+def test_an_alias_of_this_machine_stands_for_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = str(identify()["device_id"])
+    device = replace(load_devices()[0], device_id=here, aliases=("my-desk",))
+    monkeypatch.setattr("costhub.hub.catalogue.names.load_devices", lambda: [device])
+
+    assert local_devices("My Desk") == [here]
+    assert local_devices(("auto", "my-desk", "toaster")) == ["auto", here, "toaster"]
 
 
 @pytest.mark.parametrize(("over", "told"), [(-0.5, False), (0.5, True)])

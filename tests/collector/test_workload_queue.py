@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from costhub.collector.propose.sampler import Sampler, Shares
 from costhub.collector.workload_queue import QueuedWorkload, make_queue, next_workload
@@ -84,3 +87,29 @@ def test_a_workload_that_cannot_be_scheduled_is_given_up_with_a_reason(target: s
     assert plan.propose(4, shares=Shares(), scorer=None) == []
     assert plan.exhausted
     assert plan.problem == "no space for it"
+
+
+def test_rows_of_a_folder_are_parents_only_if_a_child_can_replay_them(target: str) -> None:
+    """Somebody else may have written them; TVM crashes on some traces."""
+    plan = plan_of("matmul.128x128x128", target)
+    first = plan.propose(16, shares=Shares(), scorer=None)
+    good = first[0].trace
+    imports = json.loads(good)
+    imports[0].append(["Annotate", [imports[0][1][3][0], '"x"'], ["pragma_import_llvm"], []])
+    plan.unchecked = [(0.1, json.dumps(imports)), (0.2, "[" * 50_000), (0.3, good)]
+    assert plan.best_us == 0.1 * 1e6
+
+    later = Counter(p.proposed_by for p in plan.propose(8, shares=Shares(), scorer=None))
+
+    assert plan.good == [(0.3, good)]
+    assert not plan.unchecked
+    assert later["mutation"] > 0
+
+
+def test_a_row_that_kills_tvm_costs_the_parents_only(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.collector.workload_queue.which_replay", os._exit)
+    plan = plan_of("matmul.128x128x128", target)
+    plan.unchecked = [(0.1, "x")]
+
+    assert len(plan.propose(4, shares=Shares(), scorer=None)) == 4
+    assert plan.good == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,9 +115,25 @@ def test_a_changed_shard_is_noticed(data: Path) -> None:
 
     told = " ".join(croissant_differences(data))
 
-    assert "1 files it does not list, such as splits/more.json." in told
-    assert "1 files it lists, but the folder lacks, such as splits/operator-" in told
-    assert "1 files it lists with another sha256, such as workloads/train-00000-of-00001.parquet." in told
+    assert "1 file it does not list, such as splits/more.json." in told
+    assert "1 file it lists, but the folder lacks, such as splits/operator-" in told
+    assert "1 file it lists with another sha256, such as workloads/train-00000-of-00001.parquet." in told
+
+
+@pytest.mark.parametrize("kind", ["pipe", "dead link"])
+def test_a_shard_that_is_no_file_has_changed(data: Path, kind: str) -> None:
+    """It is said like any other change: a check must not wait for a pipe, nor end with an error."""
+    (data / CROISSANT).write_text(croissant_text(data, FACTS), encoding="utf-8")
+    shard = next(data.rglob("measurements/*/*.parquet"))
+    shard.unlink()
+    if kind == "pipe":
+        os.mkfifo(shard)
+    else:
+        shard.symlink_to(data / "nothing")
+
+    told = " ".join(croissant_differences(data))
+
+    assert shard.name in told
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"distribution": [1]}', "[" * 100_000, "\xff"])

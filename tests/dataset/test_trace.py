@@ -13,6 +13,7 @@ from costhub.dataset.trace import (
     MAX_TRACE_CHARACTERS,
     before_postproc,
     decision_pairs,
+    imports_code,
     program_id,
     read_trace,
     replay,
@@ -100,3 +101,30 @@ def test_a_module_that_tvm_cannot_schedule_is_a_sentence() -> None:
 
     with pytest.raises(WorkloadError, match="does not fit"):
         replay(module_from_json(json.dumps(graph)), "[[],[]]")
+
+
+@pytest.mark.parametrize("key", ["pragma_import_llvm", "pragma_import_c", "pragma_anything"])
+def test_a_trace_that_imports_code_is_refused(key: str) -> None:
+    """The compiler would link the code into the program."""
+    mod = find_workload("matmul.128x128x128").module()
+    (program,) = Sampler(mod, TARGET, seed=1).random(1)
+    instructions, decisions = json.loads(program.trace)
+    loop = next(i for i in instructions if i[0] == "GetLoops")[3][0]
+    instructions.append(["Annotate", [loop, '"; ModuleID"'], [key], []])
+
+    assert imports_code(instructions)
+    with pytest.raises(WorkloadError, match="an annotation that imports code"):
+        replay(mod, json.dumps([instructions, decisions]))
+
+
+def test_the_annotations_of_metaschedule_import_nothing() -> None:
+    mod = find_workload("softmax.64x1000").module()
+    for program in Sampler(mod, TARGET, seed=1).random(4):
+        assert "Annotate" in program.trace
+        assert not imports_code(json.loads(program.trace)[0])
+    assert not imports_code(None)
+
+
+def test_a_trace_nested_too_deep_is_a_sentence() -> None:
+    with pytest.raises(WorkloadError, match="not a JSON pair"):
+        replay(None, "[" * 100_000)

@@ -130,6 +130,7 @@ PIN: dict[str, Any] = {"kind": "model", "name": "a", "resolved": "b/a", "sha256"
         json.dumps({"version": 1, "pins": [{**PIN, "kind": "kernel"}]}),
         json.dumps({"version": 1, "pins": [{**PIN, "commit": "main"}]}),
         json.dumps({"version": 1, "pins": [{**PIN, "name": 7}]}),
+        json.dumps({"version": 1, "pins": [{**PIN, "name": "\x1b]0;owned\x07x"}]}),
         "[" * 100_000,
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import parse_target
+from costhub.errors import DataError
 from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line
 
 
@@ -62,3 +63,14 @@ def test_a_missing_file_stays_missing(tmp_path: Path) -> None:
     drop_unfinished_line(tmp_path / "none")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["pragma_import_llvm", "\\u0070ragma_import_llvm"])
+def test_a_database_whose_schedules_import_code_is_not_opened(filled: Path, target: str, key: str) -> None:
+    records = filled / FILES[1]
+    number, record = json.loads(records.read_text().splitlines()[0])
+    record[0][0].append(["Annotate", ["l0", '"x"'], ["KEY"], []])
+    records.write_text(records.read_text() + json.dumps([number, record]).replace("KEY", key) + "\n")
+
+    with pytest.raises(DataError, match=r"Line \d+ of .* has a schedule that imports code"):
+        SearchDatabase(filled)

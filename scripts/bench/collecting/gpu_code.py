@@ -27,7 +27,7 @@ from costhub.search.whole_network import compile as network_compiler
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS
 
-OF_GPUS = {"nvidia-v100": "sm_70", "nvidia-a100": "sm_80", "nvidia-h200": "sm_90"}
+OF_GPUS = {"nvidia-v100": "sm_70", "nvidia-a100": "sm_80", "nvidia-h200": "sm_90", "amd-mi50": "gfx906"}
 NETWORKS = ("resnet18", "mobilenet_v2", "efficientnet_b0", "bert_small", "vit_s16", "gpt2", "lstm", "unet")
 LIMITS = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32}
 
@@ -36,7 +36,17 @@ def target_of(arch: str) -> Any:
     """A target with the limits that every GPU since the V100 has."""
     import tvm
 
+    if arch.startswith("gfx"):
+        return tvm.target.Target({"kind": "rocm", "mcpu": arch, **LIMITS, "thread_warp_size": 64})
     return tvm.target.Target({"kind": "cuda", "arch": arch, **LIMITS})
+
+
+def without_rocm() -> None:
+    """Lets TVM generate objects for AMD's GPUs without ROCm: unlinked, and without its library of functions."""
+    import tvm_ffi
+
+    tvm_ffi.register_global_func("tvm_callback_rocm_bitcode_path", lambda *_: [], override=True)
+    tvm_ffi.register_global_func("tvm_callback_rocm_link", lambda unlinked: unlinked, override=True)
 
 
 @contextmanager
@@ -52,14 +62,19 @@ def cuda_at(folder: Path) -> Iterator[None]:
                 if not (include / entry.name).exists():
                     (include / entry.name).symlink_to(entry)
         os.environ["CUDA_PATH"] = root
+        os.environ["TVM_COMPILE_FORCE_FALLBACK"] = "1"  # Where there is a GPU, TVM would compile for it by itself.
         yield
 
 
 def compiled_size(module: Any, arch: str) -> int:
-    """Bytes of the machine code of a runtime module for GPUs."""
+    """Bytes of the machine code of a runtime module for GPUs; none for AMD's, whose code TVM has generated itself."""
     from tvm.support.nvcc import compile_cuda
 
+    if arch.startswith("gfx"):
+        return 0
     sources = [each.inspect_source() for each in _with_imports(module) if each.kind == "cuda"]
+    if not sources:
+        raise ValueError("TVM has made no CUDA code of it.")
     return sum(len(compile_cuda(source, "cubin", arch=arch, compiler="nvrtc")) for source in sources)
 
 
@@ -89,12 +104,13 @@ def programs_row(name: str, arch: str, each: int, seed: int) -> dict[str, Any]:
     from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
     target, counts, reasons, size = target_of(arch), Counter[str](), Counter[str](), 0
-    load_intrinsics("cuda")
+    load_intrinsics(target.kind.name)
     for module, trace in drawn_programs(name, each, seed):
         counts["drawn"] += 1
         try:
             scheduled = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(replay(module, trace).mod)
-            built = tvm.tirx.build(scheduled, target=target)
+            with target:
+                built = tvm.tirx.build(scheduled, target=target)
             counts["generated"] += 1
             size += compiled_size(built, arch)
             counts["compiled"] += 1
@@ -139,14 +155,15 @@ def network_row(name: str, arch: str) -> dict[str, Any]:
 @click.option("--seed", default=0, show_default=True)
 @options.json_file()
 def main(cuda: Path, each: int, networks: Sequence[str], seed: int, path: Path | None) -> None:
-    """Compiles for the V100, the A100 and the H200 what was recorded on each, and networks for all of them."""
+    """Compiles for the V100, A100, H200 and MI50 what was recorded on each, and networks for NVIDIA's."""
     rows = []
+    without_rocm()
     with cuda_at(cuda):
         for name, arch in OF_GPUS.items():
             rows.append(programs_row(name, arch, each, seed))
             click.echo(rows[-1])
         for name in networks:
-            for arch in OF_GPUS.values():
+            for arch in (each for each in OF_GPUS.values() if each.startswith("sm_")):
                 rows.append(network_row(name, arch))
                 click.echo(rows[-1])
     machine.write_result(path, {"rows": rows})

@@ -1,21 +1,16 @@
-"""Provides ENGINE_NETWORKS and build_network: networks with random weights, and GPT-2 with a cache among them.
-
-Weights are random, so batch normalisation learns its statistics from the example input: with those that it begins
-with, activations fade from layer to layer, and the outputs say little about what an engine computes.
-"""
+"""Provides ENGINE_NETWORKS and build_network: networks with random weights, and GPT-2 with a cache among them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from costhub.collector.workloads.zoo.networks import NETWORKS, find_network
+from costhub.collector.workloads.zoo.networks import NETWORKS, find_network, with_statistics
 from costhub.collector.workloads.zoo.transformers import convnext_tiny
 
 SEED = 0
@@ -164,19 +159,5 @@ def build_network(name: str) -> Network:
         torch.manual_seed(SEED)
         if name in ADDED:
             network, inputs = ADDED[name]()
-        else:
-            network, inputs = find_network(name).build(seed=SEED), (find_network(name).example(seed=SEED),)
-        return with_statistics(network, inputs), inputs
-
-
-def with_statistics(network: nn.Module, inputs: tuple[Any, ...]) -> nn.Module:
-    """The network in evaluation mode, its batch normalisations with the statistics of these inputs."""
-    norms = [each for each in network.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # The mean over all inputs, which is one.
-        norm.train()
-    if norms:
-        with torch.no_grad():
-            network(*inputs)
-    return network.eval()
+            return with_statistics(network, inputs), inputs
+        return find_network(name).build(seed=SEED), (find_network(name).example(seed=SEED),)

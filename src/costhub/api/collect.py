@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress, Proposals
     from costhub.collector.measurer import Measurer
     from costhub.collector.propose.sampler import Shares
+    from costhub.collector.run.evaluator import Evaluator
     from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
     from costhub.collector.workloads.network_source import Lowering
     from costhub.dataset.programs import Programs
@@ -84,6 +85,16 @@ class CollectOptions:
         from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering
 
         return Lowering(layout=BLOCKED if self.space == BLOCKED else PLAIN)
+
+    def guide(self) -> ModelChoice | None:
+        """The choice of the model for the share `model`; None without one."""
+        return None if self.model is None else ModelChoice(self.model, allow_other_kind=self.allow_other_kind)
+
+    def evaluator(self) -> Evaluator:
+        """How a latency is measured."""
+        from costhub.collector.run.evaluator import COLLECTING
+
+        return replace(COLLECTING, cache_flush=self.flush_caches)
 
     def parsed_shares(self) -> Shares:
         """The shares.
@@ -234,36 +245,64 @@ def collect(
     check_limits(trials, budget_s=budget_s)
     check_licence(options.licence)
     COLLECT_STOPS.check(options.stop)
-    shares, guide, allow = options.parsed_shares(), None, options.allow_other_kind
-    if options.model is not None:
-        guide = ModelChoice(options.model, allow_other_kind=allow)
+    options.parsed_shares()
+    if (guide := options.guide()) is not None:
         for name in local_devices(device):
             guide.check_local_kind(name)
     DataFolder.check_place(out)
     subjects = read_subjects(what, Path(out))
     subjects.check(local_devices(device))
     check_boards(device)
-    from costhub.collector.run.evaluator import COLLECTING
-
-    evaluator = replace(COLLECTING, cache_flush=options.flush_caches)
-    with open_measurer(device, evaluator=evaluator) as measurer:
+    with open_measurer(device, evaluator=options.evaluator()) as measurer:
         if options.check_outputs and measurer.boards is not None:
             raise ArgumentError("Outputs can be compared on this machine only; leave the comparison out for boards.")
-        workloads = subjects.specs(measurer, options.lowering)
-        proposals = _proposals(trials, shares, guide, measurer, options, seed)
-        return _collected(workloads, measurer, proposals, options, out=Path(out), budget_s=budget_s, progress=progress)
+        workloads = subjects.specs(measurer.target, options.lowering)
+        return collect_workloads(
+            workloads,
+            measurer,
+            Path(out),
+            trials=trials,
+            budget_s=budget_s,
+            options=options,
+            seed=seed,
+            progress=progress,
+        )
 
 
-def _proposals(
-    trials: int, shares: Shares, guide: ModelChoice | None, measurer: Measurer, options: CollectOptions, seed: int
-) -> Proposals:
+def collect_workloads(
+    workloads: Sequence[WorkloadSpec],
+    measurer: Measurer,
+    out: Path,
+    *,
+    trials: int,
+    budget_s: float,
+    options: CollectOptions,
+    seed: int,
+    progress: bool = False,
+) -> Collection:
+    """Like `collect`, for workloads that have been found and a measurer that is open.
+
+    Args:
+        workloads: What to measure.
+        measurer: Builds and measures.
+        out: The data folder.
+        trials: As for `collect`, like the rest.
+        budget_s: See there.
+        options: See there.
+        seed: See there.
+        progress: See there.
+
+    Raises:
+        CosthubError: As for `collect`.
+    """
     from costhub.collector.collect import Proposals
     from costhub.search.search_model import ScheduleScorer
 
-    scorer = None
+    guide, scorer = options.guide(), None
     if guide is not None:
         scorer = ScheduleScorer(guide.for_device(measurer.devices[0].stored_row).model)
-    return Proposals(trials, shares, scorer, options.space, seed, options.check_outputs)
+    proposals = Proposals(trials, options.parsed_shares(), scorer, options.space, seed, options.check_outputs)
+    return _collected(workloads, measurer, proposals, options, out=out, budget_s=budget_s, progress=progress)
 
 
 def _collected(

@@ -13,6 +13,7 @@ from costhub.hub.catalogue.devices import Device, complete_device_row, load_devi
 from costhub.hub.catalogue.find import choose_model
 from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
 from costhub.hub.catalogue.names import resolve_device
+from costhub.terminal_text import clean
 from costhub.versions import load_pandas
 
 _COLUMNS = (
@@ -241,10 +242,13 @@ def _line(row: Mapping[str, Any]) -> dict[str, str]:
 def _facts(row: Mapping[str, Any]) -> list[str]:
     """One line per known fact."""
     shown = {key: value for key, value in row.items() if value not in (None, [], False) and key != "models"}
-    lines = [f"{key:20} {_fact(value)}{' ' + UNITS[key] if key in UNITS else ''}" for key, value in shown.items()]
+    # Texts of a shared hub come from anybody.
+    lines = [
+        f"{key:20} {clean(_fact(value), 500)}{' ' + UNITS[key] if key in UNITS else ''}" for key, value in shown.items()
+    ]
     for model in row["models"]:
         figure = "not evaluated" if model["top_1"] is None else f"top_1 {model['top_1']:.3f} on held-out workloads"
-        lines.append(f"{'model':20} {model['name']} ({figure}; {model['origin']})")
+        lines.append(f"{'model':20} {clean(model['name'], 200)} ({figure}; {clean(model['origin'], 200)})")
     return lines if row["models"] else [*lines, f"{'model':20} {_stand_in(row)}"]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from costhub.errors import ArgumentError
+from costhub.errors import AmbiguousNameError, ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
@@ -74,15 +74,29 @@ def open_measurer(where: Where | Sequence[str], *, evaluator: Evaluator | None =
 
 
 def local_devices(where: Where | Sequence[str]) -> list[str]:
-    """The devices of this machine that `where` names; none for boards or an open measurer.
+    """The devices of this machine that `where` names, aliases in full; none for boards or an open measurer.
 
     Example:
         >>> local_devices("auto"), local_devices(BoardsAt("127.0.0.1:9190", "pi4"))
         (['auto'], [])
     """
     if isinstance(where, str):
-        return [where]
-    return list(where) if isinstance(where, list | tuple) else []
+        return [_in_full(where)]
+    return [_in_full(each) for each in where] if isinstance(where, list | tuple) else []
+
+
+def _in_full(name: str) -> str:
+    """The id of a device of this machine for which an alias stands; any other name as it is, so that errors show it."""
+    from costhub.collector.device.local import local_kind
+    from costhub.hub.catalogue.names import resolve_device
+
+    if local_kind(name) is not None:
+        return name
+    try:
+        found = resolve_device(name).device_id
+    except (UnknownNameError, AmbiguousNameError):
+        return name
+    return found if local_kind(found) is not None else name
 
 
 def check_boards(where: Where | Sequence[str]) -> None:

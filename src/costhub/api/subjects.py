@@ -17,7 +17,6 @@ from costhub.errors import UnknownNameError, WorkloadError
 from costhub.files import read_regular
 
 if TYPE_CHECKING:
-    from costhub.collector.measurer import Measurer
     from costhub.collector.workload_queue import WorkloadSpec
     from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.collector.workloads.network_source import Lowering
@@ -71,11 +70,11 @@ class Subjects:
         found = [job for text in self.workloads for job in named_jobs(text)]
         return found + [Job(name, mod) for name, mod in self.modules]
 
-    def specs(self, measurer: Measurer, lowering: Lowering | None = None) -> list[WorkloadSpec]:
+    def specs(self, target: Mapping[str, Any], lowering: Lowering | None = None) -> list[WorkloadSpec]:
         """The workloads as the collector takes them; a kernel that two networks contain occurs twice.
 
         Args:
-            measurer: Measures them; its target determines the kernels of networks.
+            target: The TVM target, which determines the kernels of networks.
             lowering: How operators are lowered to kernels; by default as TVM does it on its own.
 
         Raises:
@@ -83,7 +82,7 @@ class Subjects:
         """
         names = [name for name in self.workloads if Path(name).suffix != _RELAX]
         files = [job for name in self.workloads if name not in names for job in named_jobs(name)]
-        found = named_workloads(names, self.networks, measurer, lowering)
+        found = named_workloads(names, self.networks, target, lowering)
         found += [ModuleWorkload(job.name, job.mod) for job in files]
         found += [ModuleWorkload(name, mod) for name, mod in self.modules]
         if not found:
@@ -258,7 +257,7 @@ def _check_known(name: str, find: Callable[[Sequence[str]], object]) -> None:
 
 
 def named_workloads(
-    suites: Sequence[str], networks: Sequence[str], measurer: Measurer, lowering: Lowering | None = None
+    suites: Sequence[str], networks: Sequence[str], target: Mapping[str, Any], lowering: Lowering | None = None
 ) -> list[WorkloadSpec]:
     """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
     from costhub.collector.workloads.network_kernels import network_workloads
@@ -267,8 +266,8 @@ def named_workloads(
 
     found: list[WorkloadSpec] = list(find_suites(suites))
     if networks:
-        target = json.dumps(measurer.target)
-        found += network_workloads(networks, target=target, lowering=lowering or AS_IN_TORCH, on_network=report_network)
+        lowered = lowering or AS_IN_TORCH
+        found += network_workloads(networks, target=json.dumps(target), lowering=lowered, on_network=report_network)
     return found
 
 

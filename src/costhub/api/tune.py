@@ -115,9 +115,9 @@ def tune(
 ) -> Tuning:
     """Searches for fast programs of workloads or whole networks, guided by a pretrained cost model.
 
-    The folder `out` receives a TVM database, a report and a plot for each workload. A network for a CPU is then
-    compiled to ``out/NETWORK.so``, checked against torch and timed. After an interruption, the same call
-    continues where the search stopped.
+    The folder `out` receives a TVM database, a report and a plot for each workload. A network is then
+    compiled to ``out/NETWORK.so``, checked against torch and timed (not for GPUs at boards). After an interruption,
+    the same call continues where the search stopped.
 
     Args:
         what: A workload (``matmul.256x256x256``), a suite, a network (``mobilenet_v2``), a file (``.pt2`` of

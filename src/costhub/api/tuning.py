@@ -35,7 +35,7 @@ class Tuning:
     workloads: tuple[TuneResult, ...]
     """What was found for each workload or kernel."""
     networks: tuple[FinishedNetwork, ...]
-    """The whole networks, compiled, checked and timed; empty if none was tuned, or not for a CPU."""
+    """The whole networks, compiled, checked and timed; empty if none was tuned, or it cannot be compiled."""
     summary: Mapping[str, Any]
     """The content of `report.json`."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.api.cluster.collect import collect_on_cluster
 from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects
@@ -38,6 +39,7 @@ Example:
   costhub collect --suite resnet18 --trials-per-workload 64 --budget 30m --out measurements/
   costhub collect --network mobilenet_v2 --device amd-epyc-zen5-1c-avx2 --out measurements/
   costhub collect --suite all --tracker 127.0.0.1:9190 --key pi4 --out measurements/
+  costhub collect --network all --dask tcp://10.0.0.1:8786 --out measurements/
 """
 
 
@@ -55,8 +57,8 @@ Example:
     "networks",
     metavar="NETWORK",
     multiple=True,
-    help="A network by name, a file.pt2, or 'all'; may be repeated. A .pt2 file can run code, although costhub refuses "
-    "any code it recognises: open only files you trust.",
+    help="A network by name, a file (.pt2 or relax .json), or 'all'; may be repeated. Files can run code (costhub "
+    "refuses what it recognises in a .pt2): open only files you trust.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
@@ -70,6 +72,12 @@ Example:
 )
 @click.option("--tracker", type=TRACKER, help="Measure on the boards of a TVM RPC tracker instead.")
 @click.option("--key", metavar="KEY", help="The boards' key at the tracker.")
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Measure on the machines of a Dask cluster instead, which must be of one kind: the address of its scheduler, "
+    "such as tcp://10.0.0.1:8786. Its connections are not encrypted by default.",
+)
 @trials_per_workload_option(160, "Programs per workload, including those already measured.")
 @click.option(
     "--budget", type=Duration(), default="30m", show_default=True, help="Time limit, with its unit: 90s, 30m, 2h."
@@ -107,6 +115,7 @@ def command(
     devices: tuple[str, ...],
     tracker: str | None,
     key: str | None,
+    dask: str | None,
     trials: int,
     budget: float,
     stop: str,
@@ -122,7 +131,7 @@ def command(
     profile: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure programs of named workloads on this machine or on boards.
+    """Measure programs of named workloads on this machine, on boards or on a cluster.
 
     Stop it with Ctrl-C or `kill` at any time and start it again with the same --out: it continues where it
     stopped, loses nothing and measures nothing twice.
@@ -132,6 +141,8 @@ def command(
     check_tracker_options(tracker, key)
     if tracker is not None and (check_outputs or profile is not None):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
+    if dask is not None and (tracker is not None or profile is not None or len(devices) > 1):
+        raise click.UsageError("--dask goes with one --device, and without --tracker and --profile.")
     options = CollectOptions(
         contributor=contributor,
         licence=licence,
@@ -144,17 +155,14 @@ def command(
         stop=stop,
     )
     with _saying_what_is_kept(out), interruptible():  # in this order: an interruption may come out of TVM as an error
-        done = collect(
-            Subjects(suites, networks),
-            out,
-            trials=trials,
-            budget_s=budget,
-            device=BoardsAt(tracker, key) if tracker and key else devices,
-            options=options,
-            seed=seed,
-        )
+        what = Subjects(suites, networks)
+        limits: dict[str, Any] = {"trials": trials, "budget_s": budget, "options": options, "seed": seed}
+        if dask is not None:
+            done = collect_on_cluster(what, out, dask, device=devices[0], **limits)
+        else:
+            done = collect(what, out, device=BoardsAt(tracker, key) if tracker and key else devices, **limits)
     # Boards measure while this machine builds, so shares of its time would mean little.
-    _report(done, as_json=as_json, with_profile=tracker is None)
+    _report(done, as_json=as_json, with_profile=tracker is None and dask is None)
     if profile is not None:
         from costhub.cards.reports.device_plots import plot_profile
 

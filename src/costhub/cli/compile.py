@@ -114,7 +114,8 @@ def command(
     """Compile each WORKLOAD for a CPU with the best known or predicted schedules, without measuring.
 
     WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network saved by torch.export.save
-    (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
+    (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). Files can run code: open only those you trust.
+    --list lists the names.
 
     The results are a TVM database, a library for each network or workload, and report.json. If the device is this
     machine, outputs are compared with those of the untuned program; for other devices, libraries are only built.

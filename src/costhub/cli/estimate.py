@@ -65,7 +65,8 @@ def command(
     """Estimate how long each WORKLOAD takes on a device after a search; nothing is measured.
 
     WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network saved by torch.export.save
-    (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names.
+    (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). Files can run code: open only those you trust.
+    --list lists the names.
 
     A kernel that a hub has measured on the device gets the latency of its best program; others are predicted. Networks
     are split into kernels in torch's layouts, as with `costhub tune --layout plain`.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cli.shared.choices import ARCHITECTURE, MODEL
+from costhub.terminal_text import clean
 
 if TYPE_CHECKING:
     from costhub.hub.catalogue.find import ResolvedModel
@@ -65,8 +66,9 @@ def command(name: str, locked: bool, arch: str | None, out: Path | None, as_json
         click.echo(json.dumps(fields, indent=2))
         return
     # On stderr, so that `$(costhub pull NAME)` is the folder.
-    click.echo(f"{entry.name}: the {entry.arch} model for {entry.device_id}, from {entry.origin}.", err=True)
-    click.echo(found.reason, err=True)
+    said = f"{entry.name}: the {entry.arch} model for {entry.device_id}, from {entry.origin}."
+    for sentence in (said, found.reason):  # names of a shared hub come from anybody
+        click.echo(clean(sentence, 1000), err=True)
     if found.revision:
         click.echo(f"revision {found.revision[:12]}", err=True)
     click.echo(str(folder))

@@ -52,8 +52,8 @@ Example:
     "--network",
     "networks",
     multiple=True,
-    help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json). A .pt2 file can "
-    "run code, although costhub refuses any code it recognises: open only files you trust.",
+    help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json). Both can run "
+    "code (costhub refuses what it recognises in a .pt2): open only files you trust.",
     metavar="NETWORK",
 )
 @click.option(

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
 
 from costhub.collector.measurer import BuiltReference, MeasureResult
 from costhub.collector.propose.isolated_sampler import ProgramSampler
 from costhub.collector.propose.sampler import Program, Scorer, Shares
-from costhub.collector.propose.spaces import DEFAULT
+from costhub.collector.propose.spaces import DEFAULT, is_own
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.workload import workload_row
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
+from costhub.dataset.trace import replay
+from costhub.dataset.workload import module_from_json, module_to_json, workload_row
 from costhub.errors import WorkloadError
+from costhub.isolation.child import Child, ChildError
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import load_tvm
 
 PARENTS = 8
+_REPLAY_S = 60.0
 
 
 class WorkloadSpec(Protocol):
@@ -50,6 +56,9 @@ class QueuedWorkload:
     """Programs proposed so far, including those already in the folder."""
     good: list[tuple[float, str]]
     """(latency in seconds, trace) of its good measurements on the first device."""
+    unchecked: list[tuple[float, str]] = field(default_factory=list)
+    """The same of rows that were in the folder, which somebody else may have written; none is replayed here yet."""
+    target_kind: str = "llvm"
     exhausted: bool = False
     problem: str | None = None
     """Why TVM, or the user's design space, cannot schedule the workload."""
@@ -63,6 +72,7 @@ class QueuedWorkload:
 
     def propose(self, count: int, *, shares: Shares, scorer: Scorer | None) -> list[Program]:
         """The next programs; none if the design space is exhausted or cannot be built (`problem`)."""
+        self._check_parents()
         parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
         try:
             programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
@@ -72,6 +82,14 @@ class QueuedWorkload:
         self.exhausted = not programs
         return programs
 
+    def _check_parents(self) -> None:
+        """Replays the best rows of the folder in a child first: a trace from elsewhere may crash TVM."""
+        best, self.unchecked = sorted(self.unchecked)[:PARENTS], []
+        if best:
+            module = module_to_json(self.spec.module())
+            fits = _replayable(module, [trace for _, trace in best], self.target_kind)
+            self.good += [each for each, fine in zip(best, fits, strict=True) if fine]
+
     def note(self, program: Program, result: MeasureResult) -> None:
         """Records what the next proposals need."""
         if result.run_s:
@@ -80,7 +98,8 @@ class QueuedWorkload:
     @property
     def best_us(self) -> float | None:
         """Best latency so far, in microseconds."""
-        return min(self.good)[0] * 1e6 if self.good else None
+        known = [*self.good, *self.unchecked]
+        return min(known)[0] * 1e6 if known else None
 
 
 def make_queue(
@@ -108,24 +127,15 @@ def make_queue(
         DataError: The folder holds something unreadable.
     """
     held = _measured(folder, device_id)
-    queue: list[QueuedWorkload] = []
-    rows: dict[str, dict[str, Any]] = {}
-    stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
-    stored = {row["workload_id"]: row["networks"] for row in stored_rows}
-    for position, workload in enumerate(workloads):
-        mod = workload.module()
-        row = workload_row(mod, name=workload.name, operator=workload.family, networks=workload.networks)
-        if row["workload_id"] in rows:
-            # A kernel of a network may also be in a suite, which names other networks.
-            first = rows[row["workload_id"]]
-            first["networks"] = _joined(row["networks"], first["networks"])
+    queue: dict[str, QueuedWorkload] = {}
+    for position, (workload, key) in enumerate(zip(workloads, put_workloads(workloads, folder), strict=True)):
+        if key in queue:
             continue
-        rows[row["workload_id"]] = row
-        before = held.get(row["workload_id"], [])
+        before = held.get(key, [])
         # The seed advances with the existing programs, or a resumed run would draw the same programs again.
         make_sampler = partial(
             open_sampler,
-            mod,
+            workload.module(),
             json.dumps(target),
             seed=seed + 1000 * position + len(before),
             seen=frozenset(r["program_id"] for r in before),
@@ -136,11 +146,63 @@ def make_queue(
             for r in before
             if r["status"] == "ok" and (r["space"] or DEFAULT) == space
         ]
-        queue.append(QueuedWorkload(workload, row["workload_id"], make_sampler, len(before), good))
+        queued = QueuedWorkload(workload, key, make_sampler, len(before), [], good, str(target["kind"]))
+        if is_own(space):  # Such a space's sampler runs in a child itself, which has what its traces may need.
+            queued.good, queued.unchecked = good, []
+        queue[key] = queued
+    return list(queue.values())
+
+
+def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list[str]:
+    """Writes the rows of workloads into a folder, each with the networks of its row there as well.
+
+    Args:
+        workloads: A kernel that two networks contain, or a network and a suite, occurs twice.
+        folder: Where the rows go.
+
+    Returns:
+        The id of each workload.
+    """
+    stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
+    stored = {row["workload_id"]: row["networks"] for row in stored_rows}
+    rows: dict[str, dict[str, Any]] = {}
+    ids = []
+    for each in workloads:
+        row = workload_row(each.module(), name=each.name, operator=each.family, networks=each.networks)
+        key = row["workload_id"]
+        ids.append(key)
+        if key in rows:
+            rows[key]["networks"] = _joined(row["networks"], rows[key]["networks"])
+        else:
+            rows[key] = row
     for key, row in rows.items():
         row["networks"] = _joined(stored.get(key), row["networks"])
     folder.put_workloads(list(rows.values()))
-    return queue
+    return ids
+
+
+def _replayable(module_json: str, traces: Sequence[str], target_kind: str) -> list[bool]:
+    """Which traces TVM replays on a module; none if it crashes on them."""
+    with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+        try:
+            return child.call(which_replay, module_json, tuple(traces), target_kind, timeout_s=_REPLAY_S)
+        except ChildError:
+            return [False] * len(traces)
+
+
+def which_replay(module_json: str, traces: Sequence[str], target_kind: str) -> list[bool]:
+    """Which traces TVM replays on a module; called in a child."""
+    mod, found = module_from_json(module_json), []
+    for trace in traces:
+        if names_intrinsics(trace):
+            load_intrinsics(target_kind)
+        try:
+            replay(mod, trace)
+        except WorkloadError:
+            found.append(False)
+        else:
+            found.append(True)
+    return found
 
 
 def next_workload(queue: Sequence[QueuedWorkload], trials: int) -> QueuedWorkload | None:

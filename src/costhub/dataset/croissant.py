@@ -19,6 +19,7 @@ from costhub.dataset.shards.shard_set import shard_paths
 from costhub.dataset.splits.split import SPLITS_FOLDER, list_splits, load_split
 from costhub.errors import DataError
 from costhub.files import hash_regular, read_regular
+from costhub.terminal_text import counted
 
 CROISSANT = "croissant.json"
 MAX_CROISSANT_BYTES = 4 << 20
@@ -122,17 +123,21 @@ def croissant_differences(folder: Path) -> list[str]:
     except (DataError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ["It is not a Croissant document that costhub wrote."]
     present = dict(_described(folder))
-    changed = [
-        name
-        for name, file in present.items()
-        if name in listed and listed[name] != hash_regular(file, error=DataError)[0]
-    ]
+    changed = [name for name, file in present.items() if name in listed and listed[name] != _hash_of(file)]
     found = (
         (sorted(set(present) - set(listed)), "it does not list"),
         (sorted(set(listed) - set(present)), "it lists, but the folder lacks"),
         (sorted(changed), "it lists with another sha256"),
     )
-    return [f"{len(names)} files {what}, such as {names[0]}." for names, what in found if names]
+    return [f"{counted(len(names), 'file')} {what}, such as {names[0]}." for names, what in found if names]
+
+
+def _hash_of(file: Path) -> str | None:
+    """The SHA-256 of a file; None for a pipe, a device or a dead link, which no document can list."""
+    try:
+        return hash_regular(file, error=DataError)[0]
+    except (DataError, OSError):
+        return None
 
 
 def _shards(folder: Path, table: str) -> list[Path]:

@@ -11,6 +11,8 @@ from typing import Any
 from costhub.dataset.tile_intrinsics import register_tiles
 from costhub.errors import WorkloadError, last_line
 
+_PRAGMAS = frozenset({"pragma_auto_unroll_max_step", "pragma_unroll_explicit"})
+"""What MetaSchedule writes; TVM's post-processing reads them."""
 MAX_TRACE_CHARACTERS = 1 << 22
 """A longer trace gets no features: it would take too much memory."""
 
@@ -65,7 +67,7 @@ def replay(mod: Any, trace_json: str) -> Any:
 
     try:
         instructions, decisions = json.loads(trace_json)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise WorkloadError(f"The trace is not a JSON pair of instructions and decisions: {error}.") from error
     check_decisions(instructions, decisions)
     register_tiles(trace_json)
@@ -78,14 +80,17 @@ def replay(mod: Any, trace_json: str) -> Any:
 
 
 def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
-    """Rejects decisions that TVM 0.27 trusts even though they crash it or make it compute for minutes.
+    """Rejects what TVM 0.27 trusts even though it crashes it, makes it compute for minutes or runs foreign code.
 
-    TVM writes to the position given by a decision's number, and divides by the tiles of a loop.
+    TVM writes to the position given by a decision's number, divides by the tiles of a loop, and links the code that
+    an annotation imports (`imports_code`).
 
     Raises:
-        WorkloadError: A decision belongs to no instruction, a tile is not positive, or the two are not lists of
-            instructions and of pairs.
+        WorkloadError: A decision belongs to no instruction, a tile is not positive, an annotation imports code, or
+            the two are not lists of instructions and of pairs.
     """
+    if imports_code(instructions):
+        raise WorkloadError("its trace has an annotation that imports code (pragma_import_llvm or the like)")
     try:
         numbers, count = [int(number) for number, _ in decisions], len(instructions)
     except (ValueError, TypeError) as error:
@@ -95,6 +100,28 @@ def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
     tiles = [tile for _, decision in decisions if isinstance(decision, list) for tile in decision]
     if not all(isinstance(tile, int) and tile > 0 for tile in tiles):
         raise WorkloadError("its trace has a tile that is not a positive whole number")
+
+
+def imports_code(instructions: Any) -> bool:
+    """Whether an annotation of a trace tells the compiler more than how to unroll loops.
+
+    With ``pragma_import_llvm``, the compiler links the code in the annotation into the program.
+
+    Args:
+        instructions: The instructions of a trace, or anything else.
+
+    Example:
+        >>> imports_code([["Annotate", ["l1", '"<code>"'], ["pragma_import_llvm"], []]])
+        True
+    """
+    if not isinstance(instructions, list):
+        return False
+    return any(
+        isinstance(key, str) and key.startswith("pragma_") and key not in _PRAGMAS
+        for each in instructions
+        if isinstance(each, list) and len(each) > 2 and each[0] == "Annotate" and isinstance(each[2], list)
+        for key in each[2]
+    )
 
 
 def plain(value: Any) -> Any:

@@ -170,6 +170,8 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
     if kind not in ("model", "dataset") or len(texts) < 3:
         raise ValueError("a pin needs kind, name, resolved and sha256")
     name, resolved, sha256 = texts
+    if not (name.isprintable() and resolved.isprintable()):
+        raise ValueError("a name has characters that cannot be printed")
     if not _SHA256.fullmatch(sha256):
         raise ValueError("a sha256 is not 64 hexadecimal digits")
     if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
+from costhub.dataset.trace import imports_code
+from costhub.errors import DataError
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
 
 FILES = ("database_workload.json", "database_tuning_record.json")
@@ -91,6 +94,7 @@ def open_database(folder: Path) -> Any:
 
     Raises:
         WorkloadError: A trace names tiles that cannot be.
+        DataError: A trace imports code.
 
     Example:
         >>> import tempfile
@@ -99,8 +103,30 @@ def open_database(folder: Path) -> Any:
     """
     from tvm.s_tir import meta_schedule as ms
 
+    _refuse_code(folder / FILES[1])
     register_tiles_of(folder)
     return ms.database.JSONDatabase(work_dir=os.fspath(folder))
+
+
+def _refuse_code(records: Path) -> None:
+    """Refuses a database with a trace whose programs run more than what they compute (`imports_code`)."""
+    if not records.exists():
+        return
+    with records.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            # Parsing takes longer than reading; a key may be written with escapes.
+            if (b"pragma_" in line or b"\\u" in line) and _imports_code(line):
+                raise DataError(
+                    f"Line {number} of {records} has a schedule that imports code, which would run here. `costhub doctor` "
+                    f"examines the folder; `--fix` writes a copy without such lines."
+                )
+
+
+def _imports_code(line: bytes) -> bool:
+    try:
+        return imports_code(json.loads(line)[1][0][0])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False  # TVM refuses such a line itself.
 
 
 def drop_unfinished_line(path: Path) -> None:

@@ -96,6 +96,9 @@ def test_a_part_of_a_chip_takes_figures_of_the_other_part() -> None:
         ('{"kind": "cpu"}', "needs a device_id"),
         ({**ROW, "peak_gflops": None}, "needs peak_gflops"),
         ({**ROW, "peak_gflops": "many"}, "not a number"),
+        ({**ROW, "target": "x"}, "is not a TVM target in JSON"),
+        ({**ROW, "target": 5}, "is not a TVM target in JSON"),
+        ({**ROW, "aliases": 5}, "aliases of the device .* is 5, not a list"),
     ],
 )
 def test_a_device_that_cannot_be_estimated_is_refused(device: Any, says: str) -> None:

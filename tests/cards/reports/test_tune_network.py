@@ -71,3 +71,20 @@ def test_a_network_that_was_not_timed_has_no_bars(more: dict[str, Any]) -> None:
 
 def test_without_a_library_there_is_nothing_to_use() -> None:
     assert list(usage_blocks(network(library=None))) == []
+
+
+def test_a_network_for_a_gpu_is_loaded_and_described_as_one() -> None:
+    one = network(device_kind="cuda")
+    said = " ".join(each.text for each in (*network_blocks(one, {}, effort=""), *usage_blocks(one))
+                    if isinstance(each, Paragraph))  # fmt: skip
+    bars = next(each for each in network_blocks(one, {}, effort="") if isinstance(each, Bars))
+
+    assert "tvm.cuda())" in tvm_usage(one)
+    assert "np.zeros((1, 128), 'int64'), tvm.cuda())" in tvm_usage(one)
+    assert "TVM_NUM_THREADS" not in tvm_usage(one)
+    assert "threads" not in network_usage(one)
+    ast.parse(tvm_usage(one)), ast.parse(network_usage(one))
+    assert bars.caption == "Median time from call to output on the GPU"
+    assert "default schedules for GPUs (dlight)" in said
+    assert "one thread" not in said
+    assert "in parallel" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -13,7 +14,8 @@ import psutil
 import pytest
 
 from costhub.collector.build.builder import Builder, build_library
-from costhub.collector.propose.sampler import Program
+from costhub.collector.propose.sampler import Program, Sampler
+from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError
 
 
@@ -175,3 +177,19 @@ def test_a_linker_that_fails_is_quoted(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     built = build_library(programs[0].module_json, target, str(tmp_path / "p.so"))
     assert "no room on this disk" in (built.error or "")
+
+
+def test_a_program_for_a_gpu_becomes_a_library_without_a_driver_or_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM writes CUDA code for the target's architecture; neither NVIDIA's compiler nor one for C++ is called."""
+    monkeypatch.setenv("TVM_COMPILE_FORCE_FALLBACK", "1")
+    limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32}
+    target = json.dumps({"kind": "cuda", "arch": "sm_80", **limits})
+    (program,) = Sampler(find_workload("matmul.128x128x128").module(), target, seed=0).random(1)
+    monkeypatch.setattr("tvm.support.cc.create_shared", lambda *_, **__: pytest.fail("a compiler was called"))
+
+    built = build_library(program.module_json, target, str(tmp_path / "program.so"))
+
+    assert (built.status, built.error) == ("ok", None)
+    assert b"__launch_bounds__" in (tmp_path / "program.so").read_bytes()

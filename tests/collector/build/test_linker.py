@@ -98,3 +98,14 @@ def test_a_machine_without_a_linker_is_refused_with_what_is_missing() -> None:
 )
 def test_the_linker_of_debian_serves_whatever_vendor_a_triple_names(triple: str) -> None:
     assert _foreign_linkers(triple) == ["aarch64-linux-gnu-ld", "ld.lld"]
+
+
+def test_a_triple_with_a_path_names_no_linker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device of a hub may have any triple, and the current folder any file."""
+    linker = tmp_path / "aarch64-x" / "evil-ld"
+    linker.parent.mkdir()
+    linker.write_text("#!/bin/sh\n")
+    linker.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+
+    assert not can_link("aarch64-x/evil")

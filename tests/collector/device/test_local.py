@@ -141,3 +141,18 @@ def test_without_a_list_of_instructions_nothing_is_hidden(monkeypatch: pytest.Mo
     monkeypatch.setattr(local, "cpu_flags", set)
 
     assert local.hidden_features({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids"}) == []
+
+
+def test_a_gpu_without_what_compiles_for_it_is_refused_before_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match=r"pip install 'apache-tvm\[cuda\]=="):
+        local.check_cuda_compiler()
+
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvcc")
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setattr("tvm.support.nvcc.find_cuda_path", lambda: (_ for _ in ()).throw(RuntimeError("none")))
+    with pytest.raises(DeviceError, match="set CUDA_PATH"):
+        local.check_cuda_compiler()
+
+    monkeypatch.setattr("tvm.support.nvcc.find_cuda_path", lambda: "/usr/local/cuda")
+    local.check_cuda_compiler()

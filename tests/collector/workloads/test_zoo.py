@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -22,7 +23,7 @@ from costhub.collector.workloads.zoo.convolutional import (
     resnet50,
     resnext50,
 )
-from costhub.collector.workloads.zoo.networks import NETWORKS, find_network
+from costhub.collector.workloads.zoo.networks import NETWORKS, find_network, with_statistics
 from costhub.collector.workloads.zoo.other_tasks import Block3d, GruCell, LstmCell, SpeechBlock, UNet, dcgan, ssd, yolo
 from costhub.collector.workloads.zoo.transformers import ChannelNorm, ConvNextBlock, Gpt, MixerLayer, TransformerLayer
 from costhub.errors import UnknownNameError
@@ -56,6 +57,43 @@ def test_weights_and_examples_follow_their_seeds_and_leave_torch_alone() -> None
     assert not torch.equal(first, other)
     assert torch.equal(network.example(seed=3), network.example(seed=3))
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "efficientnet_b0"])
+def test_outputs_follow_the_input(name: str) -> None:
+    """A comparison of outputs that are the same for every input would say nothing about a library."""
+    network, other = NETWORKS[name].build(), NETWORKS[name].example(seed=1)
+
+    with torch.no_grad():
+        first, second = network(NETWORKS[name].example()), network(other)
+
+    assert float((first - second).std() / first.std()) > 0.1
+
+
+def test_statistics_of_the_input_keep_activations_from_fading() -> None:
+    torch.manual_seed(0)
+    layers = [[torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU()] for _ in range(8)]
+    network = torch.nn.Sequential(*(layer for each in layers for layer in each))
+    value = torch.randn(1, 4, 8, 8)
+
+    def spread() -> float:
+        with torch.no_grad():
+            return float(network(value).std())
+
+    faded = network.eval() and spread()
+    with_statistics(network, (value,))
+
+    assert not network.training
+    assert spread() > 3 * faded
+
+
+def test_networks_without_normalisation_are_left_alone() -> None:
+    network = torch.nn.Linear(2, 2)
+    before = network.weight.detach().numpy().copy()
+
+    with_statistics(network, (torch.zeros(1, 2),))
+
+    np.testing.assert_array_equal(network.weight.detach().numpy(), before)
 
 
 def test_an_unknown_network_lists_the_close_ones() -> None:

@@ -77,3 +77,26 @@ def test_a_faster_time_of_the_same_program_contradicts_a_slower_one() -> None:
     log.compared_record(record(MATMUL, Tiles(unroll=0).steps(), 1.0))
 
     assert log.contradictions == 2
+
+
+def test_keys_are_short_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blanks make any number of keys of one workload, of any length."""
+
+    def line(key: str) -> bytes:
+        return json.dumps({"i": [[key, "cuda"], [[], []]], "r": [[0.5], 0, 1.0, 1], "v": "v0.6"}).encode()
+
+    log = AnsorLog("{}")
+    with pytest.raises(DataError, match="longer than 1,000 characters"):
+        log.record(line('["matmul_layer",' + " " * 2000 + "8,8,8]"))
+    monkeypatch.setattr("costhub.dataset.ansor.log.MOST_KEYS", 2)
+    for blanks in range(2):
+        log.record(line('["matmul_layer",' + " " * blanks + "8,8,8]"))
+    with pytest.raises(DataError, match="yet another workload than the first 2"):
+        log.record(line('["matmul_layer",   8,8,8]'))
+
+
+def test_a_licence_beside_the_logs_is_no_log(tmp_path: Path) -> None:
+    for name in ("LICENSE.txt", "log-0000.json.gz"):
+        (tmp_path / name).touch()
+
+    assert [path.name for path in log_files(tmp_path)] == ["log-0000.json.gz"]

@@ -67,6 +67,16 @@ def test_too_many_rows_are_refused(damaged: Any, monkeypatch: pytest.MonkeyPatch
         open_batches(table_file(damaged, "measurements"))
 
 
+def test_rows_that_decode_to_too_much_are_refused(damaged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that all rows share takes little space in the file."""
+    monkeypatch.setattr("costhub.dataset.check.child.MOST_DECODED_BYTES", 1000)
+
+    _, _, batches = open_batches(table_file(damaged, "measurements"))
+
+    with pytest.raises(UnreadableFile, match="more than 1,000 bytes once decoded"):
+        list(batches)
+
+
 def test_pages_are_verified(damaged: Any) -> None:
     source = table_file(damaged, "measurements")
     content = bytearray(source.path.read_bytes())

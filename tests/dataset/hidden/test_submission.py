@@ -137,3 +137,13 @@ def test_other_files_are_no_latencies(tmp_path: Path, text: str, words: str) -> 
 
     with pytest.raises(DataError, match=words):
         HiddenLatencies.open(path)
+
+
+def test_a_submission_has_a_size(mine: Submission, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.dataset.hidden.submission.MOST_SCORES", 2)
+    with pytest.raises(DataError, match="scores more than 2 programs"):
+        Submission.open(mine.path)
+
+    (mine.path / ABOUT).write_text(json.dumps({"model": "x" * 500}))
+    with pytest.raises(DataError, match="longer than 200 characters"):
+        Submission.open(mine.path)

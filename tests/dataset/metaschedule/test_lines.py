@@ -13,7 +13,9 @@ from costhub.dataset.metaschedule.lines import (
     MOST_REFUSALS,
     UNMEASURED_S,
     ImportReport,
+    Line,
     RefusedLine,
+    batches,
     database_file,
     parse_record,
     read_lines,
@@ -195,3 +197,27 @@ def test_all_refused_lines_count_and_the_first_thousand_are_named() -> None:
     assert len(report.refusals) == MOST_REFUSALS
     assert report.refusals[-1] == RefusedLine("f", MOST_REFUSALS - 1, f"reason {MOST_REFUSALS - 1}")
     assert report.reasons["other reasons"] == MOST_REFUSALS
+
+
+def test_a_batch_ends_after_its_bytes() -> None:
+    lines = [Line(number, b"x" * size) for number, size in enumerate((10, 90, 1, 1, 1, 200), start=1)]
+
+    found = [[line.number for line in batch] for batch in batches(lines, 3, most_bytes=50)]
+
+    assert found == [[1, 2], [3, 4, 5], [6]]
+
+
+@pytest.mark.parametrize("extent", [1e308, -1, 2**70])
+def test_sizes_that_no_array_has_are_refused(extent: float) -> None:
+    line = json.dumps([0, [[[], []], [1.0], {"kind": "llvm"}, [["TENSOR", "float32", [extent] * 3]]]])
+    with pytest.raises(DataError, match="its arguments are not like"):
+        parse_record(line.encode())
+
+
+def test_a_reason_that_quotes_a_line_is_clean_and_short() -> None:
+    report = ImportReport()
+    report.refuse("a.json", 1, "it has a \x1b]0;owned\x07" + "y" * 10_000)
+
+    (why,) = report.reasons
+    assert "\x1b" not in why
+    assert len(why) <= 310

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -120,3 +121,15 @@ def test_a_pipe_does_not_stop_the_import(tmp_path: Path) -> None:
     os.mkfifo(folder / SQLITE_FILES[RECORDS_FILE])
 
     assert sqlite_files(folder) is None
+
+
+def test_a_column_that_is_computed_is_refused(tmp_path: Path) -> None:
+    """A file of some kilobytes could fill the disk."""
+    path = tmp_path / "w.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE workload(id INTEGER PRIMARY KEY, shash TEXT, mod TEXT AS (hex(zeroblob(9))))")
+        database.execute("INSERT INTO workload(shash) VALUES ('a')")
+        database.commit()
+
+    with pytest.raises(DataError, match="computed columns"):
+        write_json_lines(WORKLOADS_FILE, str(path), str(tmp_path / "out.json"))

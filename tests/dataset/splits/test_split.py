@@ -159,6 +159,7 @@ def test_the_embedded_datasets_have_splits_that_can_be_read() -> None:
         ({"test_devices": [], "test": ["w0"]}, "on both sides"),
         ({"kind": "moon"}, "has the kind 'moon'"),
         ({"made_from": 7}, "lacks the field made_from"),
+        ({"made_from": {"workloads": float("inf"), "sha256": "0"}}, "lacks the field made_from"),
     ],
 )
 def test_a_file_that_is_no_split_is_refused(tmp_path: Path, change: dict[str, Any], words: str) -> None:

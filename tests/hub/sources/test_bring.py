@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from costhub.dataset.ansor.log import log_files
 from costhub.errors import HubError
 from costhub.hub.sources.bring import bring_source, source_folder
 from costhub.hub.sources.catalogue import PublicSource
@@ -113,3 +114,21 @@ def test_a_link_in_the_place_of_a_database_leaves_nothing(tmp_path: Path) -> Non
         bring_source(linked)
 
     assert not source_folder(linked).exists()
+
+
+def test_compressed_logs_keep_an_ending_that_says_so(tmp_path: Path) -> None:
+    source = publish(tmp_path / "origin", {"results/ms/a/conv.log.gz": gzip.compress(b"1")}, form="ansor")
+
+    folder = bring_source(source)
+
+    assert [path.name for path in log_files(folder)] == ["log-0000.json.gz"]
+
+
+def test_files_of_somebody_else_in_a_shared_cache_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"results/ms/a/database_workload.json": b"{}", "results/ms/a/database_tuning_record.json": b"[]"}
+    source = publish(tmp_path / "origin", files)
+    bring_source(source)
+    monkeypatch.setattr("costhub.hub.sources.bring.is_own", lambda folder: False)
+
+    with pytest.raises(HubError, match="belongs to somebody else"):
+        bring_source(source)

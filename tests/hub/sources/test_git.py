@@ -231,3 +231,44 @@ def test_a_machine_without_git_is_a_sentence(repository: Path, tmp_path: Path, m
 
     with GitRevision(repository.as_uri(), "0" * 40) as asked, pytest.raises(HubError, match="git is not installed"):
         asked.files()
+
+
+def test_a_partial_clone_on_this_machine_runs_nothing(repository: Path, tmp_path: Path) -> None:
+    """A server that lacks an object may fetch it from elsewhere, as its own settings say (CVE-2024-32004)."""
+    evil, ran = tmp_path / "evil.git", tmp_path / "ran"
+    script = tmp_path / "evil.sh"
+    script.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    script.chmod(0o755)
+    git(tmp_path, "clone", "--quiet", "--bare", "--filter=blob:none", repository.as_uri(), str(evil))
+    blob = git(repository, "rev-parse", "HEAD:results/a/records.json")
+    for name, value in {
+        "remote.origin.url": f"file://{tmp_path}/nowhere",
+        "remote.origin.uploadpack": str(script),
+        "uploadpack.allowFilter": "true",
+        "uploadpack.allowAnySHA1InWant": "true",
+    }.items():
+        git(evil, "config", name, value)
+
+    revision = git(evil, "rev-parse", "HEAD")
+    with pytest.raises(HubError), GitRevision(evil.as_uri(), revision) as opened:
+        opened.copy([GitFile("records.json", blob)], [tmp_path / "copy"], limit=100)
+
+    assert not ran.exists()
+
+
+def test_folders_that_hold_each_other_are_not_listed_for_ever(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_LISTING_BYTES", 100)
+
+    with (
+        GitRevision(repository.as_uri(), git(repository, "rev-parse", "HEAD")) as revision,
+        pytest.raises(HubError, match="lists more than"),
+    ):
+        revision.files()
+
+
+def test_all_files_together_have_a_limit(repository: Path, tmp_path: Path) -> None:
+    with GitRevision(repository.as_uri(), git(repository, "rev-parse", "HEAD")) as revision:
+        [file] = revision.files("results")
+        targets = [tmp_path / str(number) for number in range(3)]
+        with pytest.raises(HubError, match="more than 6 bytes"):
+            revision.copy([file] * 3, targets, limit=100, most=30)

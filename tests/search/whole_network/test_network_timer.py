@@ -68,6 +68,22 @@ def test_a_form_that_dies_is_left_out_and_one_that_cannot_be_loaded_is_a_sentenc
     assert found["torch"].calls == 2
 
 
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="torch may have a GPU here")
+def test_where_torch_has_no_gpu_its_outputs_are_those_of_the_cpu_and_it_is_not_timed(files: tuple[Path, Path]) -> None:
+    value = np.ones((1, 3, 32, 32), np.float32)
+    with NetworkTimer((value,), 1, "cuda") as timer, NetworkTimer((value,), 1) as on_cpu:
+        (output,) = timer.load_torch("torch", str(files[0]))
+        (expected,) = on_cpu.load_torch("torch", str(files[0]))
+
+        assert timer.measure(rounds=1, seconds=0.0) == {}
+        with pytest.raises(MeasureError, match=r"does not run as torch\.compile"):
+            timer.load_torch("torch.compile", str(files[0]), compiled=True)
+
+    np.testing.assert_array_equal(output, expected)
+    (note,) = timer.notes
+    assert note.startswith("PyTorch was not timed, since it cannot run the network on the GPU. ")
+
+
 def minor_faults(pid: int | None) -> int:
     """Pages that a process was given so far without any disk."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])

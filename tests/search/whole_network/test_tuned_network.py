@@ -125,3 +125,24 @@ def test_one_output_comes_alone_and_several_keep_their_form() -> None:
     assert torch.equal(tuned_network._to_torch((tensor,)), tensor)
     assert [each.tolist() for each in tuned_network._to_torch([tensor, (tensor, tensor)])[1]] == [[1.0, 1.0]] * 2
     assert tuned_network._to_torch({"a": tensor})["a"].tolist() == [1.0, 1.0]
+
+
+def test_outputs_on_a_gpu_that_torch_lacks_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where TVM uses the GPU, and torch was installed without CUDA."""
+    import tvm
+
+    monkeypatch.setattr(tuned_network, "_is_cpu", lambda device: False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    found = tuned_network._to_torch([tvm.runtime.tensor(value)])
+
+    np.testing.assert_array_equal(found.numpy(), value)
+
+
+def test_what_goes_wrong_on_a_gpu_names_the_architecture(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = load_network(library, threads=1)
+    monkeypatch.setattr(network, "_on_gpu", True)
+
+    with pytest.raises(NetworkError, match="only on GPUs of the architecture that it was tuned for"):
+        network(torch.zeros(3))

@@ -76,6 +76,7 @@ def test_the_outermost_tile_takes_up_the_difference_or_all_but_vectors_share_it(
         '[[["SampleCategorical",[],[[0,16],[0.5,0.5]],["v1"]]],[[0,2]]]',
         '[[["SampleCategorical",[],{},["v1"]]],[[0,1]]]',
         '[[["SampleComputeLocation",["b0"],[],["l1"]]],[[0,"a"]]]',
+        '[[["SampleComputeLocation",["b0"],[],["l1"]]],[[0,1000000000000000000000000000000]]]',
         '[["GetSBlock"],[]]',
     ],
 )

@@ -16,6 +16,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.load import load_measurements
 from costhub.dataset.workload import workload_id
 from costhub.hub.catalogue.hubs import dataset_folders
+from costhub.search.zero_trials import known
 from costhub.search.zero_trials.carry import SketchTraces
 from costhub.search.zero_trials.known import NEAR_WORKLOADS, PER_WORKLOAD, DeviceRows, KnownSchedules
 
@@ -87,3 +88,8 @@ def test_no_devices_know_nothing() -> None:
     known = KnownSchedules([])
 
     assert known.measured(mod, sketches(mod)) == known.near(mod, sketches(mod)) == []
+
+
+@pytest.mark.parametrize("target", ["[" * 100_000, "{", "5", '{"num-cores": "many"}'])
+def test_a_target_that_cannot_be_read_has_one_core(target: str) -> None:
+    assert known._cores(target) == 1

@@ -155,7 +155,24 @@ def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], di
     else:
         row = resolve_device(device).row()
     figures = device_figures(row, {each.device_id: each.row() for each in load_devices()})
-    return figures, json.loads(row["target"]) if row.get("target") else None
+    return figures, _target_of(row)
+
+
+def _target_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The TVM target in a row of the devices table; None if it has none.
+
+    Raises:
+        DeviceError: It is not a target.
+    """
+    if not row.get("target"):
+        return None
+    try:
+        target = json.loads(row["target"])
+    except (ValueError, TypeError, RecursionError):
+        target = None
+    if not isinstance(target, dict):
+        raise DeviceError(f"The target {row['target']!r:.99} of {row['device_id']} is not a TVM target in JSON.")
+    return target
 
 
 def _written_row(device: str | Path) -> dict[str, Any]:

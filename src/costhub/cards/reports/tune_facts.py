@@ -310,6 +310,21 @@ def forms(network: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, A
         yield form, FORMS.get(form, form), timed[form]
 
 
+def on_gpu(network: Mapping[str, Any]) -> bool:
+    """Whether a network was tuned for a GPU; reports of 0.1 do not say, and had none."""
+    return str(network.get("device_kind", "cpu")) != "cpu"
+
+
+def where_text(network: Mapping[str, Any]) -> str:
+    """What a network computes with, after a noun.
+
+    Example:
+        >>> where_text({"threads": 2}), where_text({"threads": 2, "device_kind": "cuda"})
+        ('with 2 threads', 'on the GPU')
+    """
+    return "on the GPU" if on_gpu(network) else f"with {counted(network['threads'], 'thread')}"
+
+
 def headline(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """The result of a network, compared with PyTorch if that was timed, and whether other programs were running.
 

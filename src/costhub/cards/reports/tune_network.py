@@ -12,11 +12,12 @@ from costhub.cards.reports.tune_facts import (
     duration_text,
     forms,
     headline,
+    on_gpu,
     outputs_text,
     ratio_text,
     span_text,
+    where_text,
 )
-from costhub.terminal_text import counted
 
 _TORCH_TYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
@@ -35,8 +36,7 @@ def network_blocks(network: Mapping[str, Any], summary: Mapping[str, Any], *, ef
         yield Paragraph(said)
     bars = _bars(network)
     if bars:
-        threads = counted(network["threads"], "thread")
-        caption = f"Median time from call to output with {threads}"
+        caption = f"Median time from call to output {where_text(network)}"
         titles = ("form", "latency", "middle half of the calls", "beside costhub")
         yield Bars(bars, titles, caption, "the line spans the middle half of the calls")
     untuned = network["latencies"].get(UNTUNED)
@@ -73,6 +73,8 @@ def _bars(network: Mapping[str, Any]) -> list[Bar]:
 def _untuned_text(us: float, network: Mapping[str, Any]) -> str:
     tuned = network["latencies"].get(TUNED)
     ratio = f", {ratio_text(us, tuned['median_us'])}" if tuned else ""
+    if on_gpu(network):
+        return f"TVM without tuning takes {duration_text(us)}{ratio}, with its default schedules for GPUs (dlight)."
     return (
         f"TVM without tuning takes {duration_text(us)}{ratio}: its default pipeline for CPUs fuses operators, but "
         "leaves their loops unscheduled, on one thread."
@@ -92,9 +94,12 @@ def usage_blocks(network: Mapping[str, Any]) -> Iterator[Block]:
     else:
         yield alone
     if network["kernels"]:
+        others = "are the loops that TVM generates, and large ones run in parallel"
+        if on_gpu(network):
+            others = "have TVM's default schedules for GPUs (dlight)"
         yield Paragraph(
             f"{network['kernels_tuned']} of its {network['kernels']} distinct kernels have a schedule from the search; "
-            "the others are the loops that TVM generates, and large ones run in parallel.",
+            f"the others {others}.",
             is_note=True,
         )
 
@@ -106,18 +111,27 @@ def _takes_torch(network: Mapping[str, Any]) -> bool:
 def network_usage(network: Mapping[str, Any]) -> str:
     """Python code that loads the library of a network with costhub and calls it."""
     inputs = ", ".join(f"torch.zeros({tuple(shape)!r}, dtype=torch.{dtype})" for dtype, shape in network["inputs"])
+    threads = "" if on_gpu(network) else f", threads={network['threads']}"
     return (
         "import costhub, torch\n\n"
-        f"network = costhub.load_network({network['library']!r}, threads={network['threads']})\n"
+        f"network = costhub.load_network({network['library']!r}{threads})\n"
         f"outputs = network({inputs})"
     )
 
 
 def tvm_usage(network: Mapping[str, Any]) -> str:
     """Python code that loads the library of a network with only TVM and calls it."""
+    place = ", tvm.cuda()" if on_gpu(network) else ""
     inputs = ", ".join(
-        f"tvm.runtime.tensor(np.zeros({tuple(shape)!r}, {dtype!r}))" for dtype, shape in network["inputs"]
+        f"tvm.runtime.tensor(np.zeros({tuple(shape)!r}, {dtype!r}){place})" for dtype, shape in network["inputs"]
     )
+    if on_gpu(network):
+        return (
+            "import numpy as np, tvm\nfrom tvm import relax\n\n"
+            f"library = tvm.runtime.load_module({network['library']!r})\n"
+            'network = relax.VirtualMachine(library, tvm.cuda())["main"]\n'
+            f"outputs = network({inputs})  # a sequence, even of one output"
+        )
     return (
         "import os\n\n"
         f'os.environ["TVM_NUM_THREADS"] = "{network["threads"]}"  # by default, TVM uses half of the CPUs\n'

@@ -20,6 +20,7 @@ from costhub.cards.reports.tune_facts import (
     headline,
     kernel_rows,
     no_result_text,
+    on_gpu,
     outputs_text,
     own_rows,
     peak_text,
@@ -57,7 +58,8 @@ def summary_text(summary: Mapping[str, Any], *, networks: int | None = None) -> 
 
 def _network(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """The forms of a network, and whether its outputs are correct."""
-    lines = [f"{network['network']}, {counted(network['threads'], 'thread')}. {headline(network, summary)}"]
+    where = "GPU" if on_gpu(network) else counted(network["threads"], "thread")
+    lines = [f"{network['network']}, {where}. {headline(network, summary)}"]
     us = {form: latency["median_us"] for form, latency in network["latencies"].items()}
     rows = [
         {

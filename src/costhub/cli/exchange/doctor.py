@@ -50,8 +50,8 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 @click.option(
     "--network",
     metavar="NETWORK",
-    help="Report which kernels of a network are tuned: a name, or a .pt2 or .json file. A .pt2 file can run code, "
-    "although costhub refuses any code it recognises: open only files you trust.",
+    help="Report which kernels of a network are tuned: a name, or a .pt2 or .json file. Both kinds can run code "
+    "(costhub refuses what it recognises in a .pt2): open only files you trust.",
 )
 @click.option("--fast-math", is_flag=True, help="With --network: it was tuned with --fast-math.")
 @click.option("--fix", metavar="OUT", type=click.Path(path_type=Path), help="Write a clean copy to OUT, a new folder.")

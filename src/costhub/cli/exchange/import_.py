@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -232,7 +233,7 @@ def _read_names(path: Path) -> list[Any]:
         if len(content) > _MOST_NAMES_BYTES:
             raise ValueError(f"it is longer than {_MOST_NAMES_BYTES:,} bytes")
         names = json.loads(content)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"{path} cannot be read as JSON ({error}); it should hold a list of names.") from error
     if not isinstance(names, list):
         raise DataError(f"{path} is not a JSON list; it should hold one name per workload of the database.")

@@ -213,7 +213,7 @@ def live_target(
     from costhub.transfer.online_trials import OnlineTrials, distinct_workloads
 
     with interruptible(), open_measurer(where, evaluator=COLLECTING) as measurer:
-        workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer)
+        workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer.target)
         if not workloads:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")
         folder = folder_of(data, measurer)

@@ -22,7 +22,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any
 
-from costhub.collector.build.linker import can_link, link
+from costhub.collector.build.linker import can_link, export_linked, link
 from costhub.collector.build.scratch import ScratchFolder
 from costhub.collector.device.cpu_state import usable_cpus
 from costhub.errors import MeasureError, class_and_end
@@ -227,7 +227,8 @@ def _compile(module_json: str, target: Any, artifact: str) -> BuildSeconds:
     # As TVM's default_build does: the weights are passed in the layout that the schedule chose.
     module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
     if target.kind.name != "llvm":
-        tvm.tirx.build(module, target=target).export_library(artifact)
+        with target:  # From it, TVM's code generator takes the architecture; without it, it would ask the driver.
+            export_linked(tvm.tirx.build(module, target=target), artifact)
         return BuildSeconds(lower=cpu_s() - start)
     # The steps of tvm.tirx.build one by one: this separates TVM's time from LLVM's.
     module = tvm.tirx.transform.BindTarget(target.with_host(target))(module)

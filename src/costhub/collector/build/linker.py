@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 from costhub.errors import MeasureError
 
@@ -57,6 +59,24 @@ def link(triple: str | None, objects: Sequence[str], library: str, options: Sequ
         raise MeasureError(f"{command[0]} could not link the program: {done.stderr.strip()}")
 
 
+def export_linked(module: Any, library: str, triple: str | None = None) -> None:
+    """Writes a runtime module of TVM as a shared library; TVM would call a C++ compiler, which needs more than `ld`.
+
+    Args:
+        module: A ``tvm.runtime.Module`` or ``Executable``.
+        library: The file to write.
+        triple: The machine that its host code is for; None for this one.
+
+    Raises:
+        MeasureError: As for `link`.
+    """
+
+    def linked(path: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
+        link(triple, objects, path, options)
+
+    module.export_library(library, fcompile=linked)
+
+
 def can_link(triple: str | None) -> bool:
     """Whether there is a linker for `triple` here; otherwise the board must link the object file.
 
@@ -89,11 +109,17 @@ def _architecture(name: str) -> str:
     return ARCHITECTURES.get(first, first)
 
 
+_PLAIN_TRIPLE = re.compile(r"[A-Za-z0-9._+-]+")
+"""A slash would make a path of the linker's name, to a file in the current folder."""
+
+
 def _foreign_linkers(triple: str) -> list[str]:
     """GNU's cross linker under its Debian name, then LLVM's, which supports every machine that Linux runs on.
 
     Debian's names have no vendor, while triples may have any: ``aarch64-conda-linux-gnu`` in TVM's wheel for ARM.
     """
+    if not _PLAIN_TRIPLE.fullmatch(triple):
+        return []
     if "linux" not in triple:
         return [f"{triple}-ld"]
     system = triple[triple.index("linux") :]

@@ -277,7 +277,10 @@ def cuda_facts() -> dict[str, Any]:
 
     device = tvm.cuda(0)
     if not device.exist:
-        raise DeviceError("TVM sees no cuda device on this machine; --device auto is its CPU.")
+        raise DeviceError(
+            "TVM sees no cuda device on this machine; --device auto is its CPU. It needs the driver, and the runtime "
+            "of CUDA 13 (libcudart.so.13) where the system's loader finds it."
+        )
     return {
         "name": str(device.device_name),
         "compute_version": str(device.compute_version),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,9 +38,40 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
             fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
         return {**fields, "num-cores": threads or core_count()}
     if not tvm.device(kind, 0).exist:
-        raise DeviceError(f"TVM sees no {kind} device on this machine; --device auto is its CPU.")
+        raise DeviceError(
+            f"TVM sees no {kind} device on this machine; --device auto is its CPU. For NVIDIA's, TVM needs the driver, "
+            "and the runtime of CUDA 13 (libcudart.so.13) where the system's loader finds it."
+        )
+    check_cuda_compiler()
     exported = json.loads(str(tvm.target.Target.from_device(kind)))
     return {k: v for k, v in exported.items() if k not in ("keys", "tag")}
+
+
+def check_cuda_compiler() -> None:
+    """Refuses to begin without what TVM compiles CUDA code with: else, each program of a search would fail.
+
+    Raises:
+        DeviceError: It is missing.
+    """
+    from tvm.support import nvcc
+
+    if os.environ.get("TVM_CUDA_COMPILE_MODE", "nvrtc") == "nvrtc":
+        try:
+            found = importlib.util.find_spec("cuda.bindings")
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise DeviceError(
+                "TVM compiles for NVIDIA's GPUs with their run-time compiler, whose Python package is not installed: "
+                "pip install 'apache-tvm[cuda]==0.27.0.post1'."
+            )
+    try:
+        nvcc.find_cuda_path()
+    except RuntimeError as error:
+        raise DeviceError(
+            "TVM finds no CUDA installation here, whose headers it needs: set CUDA_PATH to the folder that has "
+            "include/cuda_runtime.h."
+        ) from error
 
 
 def hidden_features(target: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from costhub.dataset.metaschedule.import_database import prepare_folder, unchang
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.import_records import ImportSource, OutcomeKey, RecordImporter, outcome_key
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
-from costhub.dataset.metaschedule.lines import ImportReport, Line, read_lines
+from costhub.dataset.metaschedule.lines import ImportReport, Line, batches, read_lines
 from costhub.dataset.operator_class import classify
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.workload import workload_row
@@ -163,7 +162,7 @@ def build_workload(key: bytes) -> LoadedWorkload | str:
 def _batches(files: Sequence[Path], shown: Any) -> Iterator[tuple[Path, list[Line]]]:
     for file in files:
         lines, position = read_lines(file, most_bytes=MOST_LINE_BYTES), 0
-        while batch := list(islice(lines, _BATCH)):
+        for batch in batches(lines, _BATCH):
             yield file, batch
             shown.update(batch[-1].position - position)
             position = batch[-1].position

@@ -15,6 +15,8 @@ from costhub.errors import DataError, WorkloadError
 
 SUFFIXES = (".json", ".jsonl", ".log", ".txt")
 COMPRESSIONS = (".gz", ".xz")
+MOST_KEY, MOST_KEYS = 1000, 100_000
+"""Characters of a workload's key, and workloads in a log; beyond, records are refused."""
 MOST_DRIFT = 2.0
 """Times of one program that differ by more than this factor contradict each other."""
 
@@ -47,6 +49,8 @@ def log_files(path: Path) -> list[Path]:
 
 
 def _is_log(file: Path) -> bool:
+    if file.name.startswith(("LICENSE", "COPYING")):  # beside the logs of `costhub import source`
+        return False
     name = file.with_suffix("") if file.suffix in COMPRESSIONS else file
     return name.suffix in SUFFIXES
 
@@ -81,6 +85,8 @@ class AnsorLog:
         _checked_key(key)
         text = json.dumps(steps, separators=(",", ":"))
         run_s, status, error = _outcome(costs, error_no)
+        if key not in self.keys and len(self.keys) >= MOST_KEYS:
+            raise DataError(f"it is of yet another workload than the first {MOST_KEYS:,}")
         return Record(
             self.keys.setdefault(key, len(self.keys)),
             text,
@@ -119,6 +125,8 @@ def _fields(line: bytes) -> tuple[str, list[Any], list[Any], int, Any]:
     fits = isinstance(key, str) and isinstance(steps, list) and isinstance(costs, list) and type(error_no) is int
     if not fits or stages:
         raise DataError("its task, steps, costs or error number are not those of Ansor")
+    if len(key) > MOST_KEY:
+        raise DataError(f"the key of its workload is longer than {MOST_KEY:,} characters")
     return key, steps, costs, error_no, timestamp
 
 

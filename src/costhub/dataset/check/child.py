@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from costhub.dataset.check.files import MOST_GROUP_BYTES, MOST_ROWS, READABLE, SCHEMA, SIZE, VERSION, TableFile
+from costhub.dataset.check.files import MOST_DECODED_BYTES, MOST_GROUP_BYTES, MOST_ROWS, READABLE, SCHEMA, SIZE, VERSION, TableFile
 from costhub.dataset.check.measurements import CheckContext, RowRule, Rows, TableRule, WorkloadFacts, entries_of
 from costhub.dataset.check.rule import Breach
 from costhub.dataset.check.rules import RULES
@@ -76,7 +76,19 @@ def open_batches(source: TableFile) -> tuple[int, Layout, Iterator[pa.RecordBatc
     schema = layout.schema
     held = [name for name in schema.names if name in file.schema_arrow.names]
     count = MODULE_ROWS if source.table == "workloads" else BATCH_ROWS
-    return metadata.num_rows, layout, (_completed(batch, schema) for batch in file.iter_batches(count, columns=held))
+    decoded = _bounded(file.iter_batches(count, columns=held))
+    return metadata.num_rows, layout, (_completed(batch, schema) for batch in decoded)
+
+
+def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches as far as readers of the whole file can hold them: a text that a million rows share counts a million
+    times, while the footer counts it once."""
+    total = 0
+    for batch in batches:
+        total += batch.nbytes
+        if total > MOST_DECODED_BYTES:
+            raise UnreadableFile(SIZE.id, f"Its rows take more than {MOST_DECODED_BYTES:,} bytes once decoded.")
+        yield batch
 
 
 def _parquet(source: TableFile) -> pq.ParquetFile:

@@ -28,6 +28,7 @@ MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_ROWS_IN_ALL = {"devices": 10_000, "workloads": 200_000, "measurements": 20_000_000}
 """Row limit for all files of a table together: 100 bytes are kept per measurement, and more per row of other tables."""
 MOST_GROUP_BYTES = 1 << 30
+MOST_DECODED_BYTES = 16 << 30
 """Limit for a decompressed row group, according to its footer."""
 READABLE = Rule(
     id="CH001",
@@ -223,7 +224,7 @@ def similar_names(listing: Listing) -> Iterator[tuple[str, str]]:
 
 SIZE = FolderRule(
     id="CH006",
-    title="no file is too large, and no table",
+    title="no file or table is too large",
     severity="error",
     fix="Split the file; MeasurementWriter does so by itself.",
     find=oversized,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from costhub.dataset.check.measurements import CheckContext, Ledger, LedgerRule, Mask, RowRule, Rows
 from costhub.dataset.check.rule import Rule
 from costhub.dataset.shards.layout import UNKNOWN
-from costhub.dataset.trace import program_id
+from costhub.dataset.trace import imports_code, program_id
 
 KEYS = Rule(
     id="CH015",
@@ -79,8 +79,11 @@ def misplaced(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 def bad_traces(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds malformed traces; on some of them TVM crashes instead of raising an error."""
-    bad = [not _is_trace(_parse(text)) for text in rows.texts("trace")]
+    traces = [_parse(text) for text in rows.texts("trace")]
+    bad = [not _is_trace(trace) for trace in traces]
     yield "trace is not JSON of the form [instructions, decisions], which TVM writes.", np.array(bad, bool)
+    imports = [not wrong and imports_code(trace[0]) for trace, wrong in zip(traces, bad, strict=True)]
+    yield "trace has an annotation that imports code, which runs wherever it is built.", np.array(imports, bool)
 
 
 def bad_targets(rows: Rows) -> Iterator[tuple[str, Mask]]:

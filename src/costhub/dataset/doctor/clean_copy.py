@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from costhub.dataset.doctor.examine import Examination, GoodRecord
+from costhub.dataset.doctor.examine import Examination, GoodRecord, line_digest
 from costhub.dataset.metaschedule.export import new_database
 from costhub.dataset.metaschedule.import_database import MOST_LINE_BYTES, database_files
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, read_lines
@@ -183,7 +182,7 @@ def good_records(examination: Examination) -> Iterator[tuple[GoodRecord, str]]:
                 return
             if line.number < record.line:
                 continue
-            if zlib.crc32(line.text) != record.checksum:
+            if line_digest(line.text) != record.checksum:
                 break
             # Of "[number,record]".
             rest = line.text.decode("utf-8").partition(",")[2].rstrip().removesuffix("]")

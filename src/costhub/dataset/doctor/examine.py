@@ -6,11 +6,9 @@ import hashlib
 import json
 import logging
 import statistics
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from costhub.dataset.metaschedule.lines import (
     WORKLOADS_FILE,
     Line,
     Record,
+    batches,
     parse_record,
     read_lines,
 )
@@ -36,7 +35,7 @@ from costhub.errors import DataError
 from costhub.progress import bar
 from costhub.terminal_text import counted
 
-_BATCH = 2000
+_BATCH, _WORKLOAD_BATCH = 2000, 64
 _CHUNK = 64
 
 
@@ -46,7 +45,7 @@ class GoodRecord:
 
     line: int
     """Line number, 1 for the first."""
-    checksum: int
+    checksum: bytes
     """Checksum of the line, which is read again when a copy is written."""
     workload: int
     """The number of its workload in the database."""
@@ -193,8 +192,8 @@ class _Examiner:
         """Reads every workload; unreadable lines count, blank ones do not."""
         log, taken, digest = self._found.log, set[str](), hashlib.sha256()
         firsts: dict[str, tuple[int, int]] = {}
-        lines = [line for line in read_lines(path, most_bytes=MOST_WORKLOAD_BYTES) if _is_filled(line, path, log)]
-        for number, (line, reply) in enumerate(zip(lines, self._pool.load([each.text for each in lines]), strict=True)):
+        lines = (line for line in read_lines(path, most_bytes=MOST_WORKLOAD_BYTES) if _is_filled(line, path, log))
+        for number, (line, reply) in enumerate(self._examined_workloads(lines)):
             digest.update(line.text + b"\n")
             where = f"{path.name} line {line.number}"
             if not isinstance(reply, ExaminedWorkload):
@@ -220,6 +219,11 @@ class _Examiner:
                 log.add("DB09", where, f"it is the workload of line {first_line}")
         self._known.digest = digest.hexdigest()
 
+    def _examined_workloads(self, lines: Iterable[Line]) -> Iterator[tuple[Line, Any]]:
+        """Each line, and what a child makes of it."""
+        for batch in batches(lines, _WORKLOAD_BATCH):
+            yield from zip(batch, self._pool.load([each.text for each in batch]), strict=True)
+
     def read_records(self, path: Path, *, progress: bool) -> None:
         """Reads every record, and replays the readable ones."""
         lines = read_lines(path, most_bytes=MOST_LINE_BYTES)
@@ -227,7 +231,7 @@ class _Examiner:
             Verdicts(self._known.digest) as verdicts,
             bar(path.stat().st_size, desc="examining", unit="B", enabled=progress) as shown,
         ):
-            while batch := list(islice(lines, _BATCH)):
+            for batch in batches(lines, _BATCH):
                 self._found.lines += len(batch)
                 candidates = [each for line in batch if (each := self._candidate(path, line)) is not None]
                 judged = (
@@ -340,11 +344,16 @@ class _Examiner:
             found.log.add("DB17", where, record.error or "")
         else:
             counted.best_s = min(latency_s, counted.best_s or latency_s)
-        checksum, digest = zlib.crc32(candidate.line.text), self._digest(record, workload)
+        checksum, digest = line_digest(candidate.line.text), self._digest(record, workload)
         number = candidate.line.number
         found.records.append(
             GoodRecord(number, checksum, record.workload, target.target, digest, latency_s, verdict.record)
         )
+
+
+def line_digest(text: bytes) -> bytes:
+    """A digest of a line: the copy must hold what was examined, whatever is written to the folder meanwhile."""
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def is_of_target(target: str, wanted: Mapping[str, Any]) -> bool:

@@ -28,6 +28,9 @@ SUBMISSION_VERSION = 1
 ABOUT, SCORES = "about.json", "scores.csv"
 SCORE_COLUMNS = ("device_id", "program_id", "score")
 _MOST_ABOUT = 1 << 20
+MOST_NAME = 200
+"""Characters of the name of a model, which tables show."""
+MOST_SCORES = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Submission:
             raise DataError(f"{path / ABOUT} is not JSON. Write an object with `model`.") from error
         if not isinstance(about, dict) or not isinstance(about.get("model"), str) or not about["model"].strip():
             raise DataError(f"{path / ABOUT} must hold an object with `model`, the name of the model.")
+        if len(about["model"]) > MOST_NAME:
+            raise DataError(f"The name of the model in {path / ABOUT} is longer than {MOST_NAME} characters.")
         refuse_newer(about, newest=SUBMISSION_VERSION, what=path / ABOUT, error=DataError)
         scores: dict[Key, float] = {}
         content = read_regular(path / SCORES, limit=MOST_BYTES, follow=False, error=DataError)
@@ -70,6 +75,8 @@ class Submission:
             if key in scores:
                 raise DataError(f"{path / SCORES}, line {number}: program {row[1]:.16} is scored a second time.")
             scores[key] = score
+            if len(scores) > MOST_SCORES:
+                raise DataError(f"{path / SCORES} scores more than {MOST_SCORES:,} programs, more than any task has.")
         return cls(path, about, scores)
 
     @classmethod

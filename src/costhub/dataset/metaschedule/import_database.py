@@ -21,6 +21,7 @@ from costhub.dataset.metaschedule.import_workloads import (
     name_workloads,
 )
 from costhub.dataset.metaschedule.lines import (
+    batches,
     RECORDS_FILE,
     WORKLOADS_FILE,
     ImportReport,
@@ -119,7 +120,7 @@ def database_files(folder: Path) -> Iterator[dict[str, Path]]:
 def _import_records(records: Path, importer: RecordImporter, writer: MeasurementWriter, *, progress: bool) -> None:
     lines = read_lines(records, most_bytes=MOST_LINE_BYTES)
     with bar(records.stat().st_size, desc="importing", unit="B", enabled=progress) as shown:
-        while batch := list(islice(lines, _BATCH)):
+        for batch in batches(lines, _BATCH):
             # Every batch becomes a shard: an interruption loses one batch at most.
             writer.extend(table_from_rows("measurements", importer.rows(records.name, batch)))
             shown.update(batch[-1].position - shown.n)

@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
-from costhub.dataset.metaschedule.lines import BLANK, Arguments, ImportReport, Line, read_lines
+from costhub.dataset.metaschedule.lines import BLANK, Arguments, ImportReport, Line, batches, read_lines
 from costhub.errors import DataError
 
 GivenName = str | Mapping[str, Any] | None
@@ -165,9 +164,10 @@ def load_workloads(
         DataError: The file cannot be read or holds no workload, or the names do not fit.
     """
     workloads, digest = ImportedWorkloads(), hashlib.sha256()
-    numbered = enumerate(_workload_lines(path, report))
-    while batch := list(islice(numbered, _BATCH_LINES)):
-        for (number, line), reply in zip(batch, pool.load([line.text for _, line in batch]), strict=True):
+    number = -1
+    for batch in batches(_workload_lines(path, report), _BATCH_LINES):
+        for line, reply in zip(batch, pool.load([line.text for line in batch]), strict=True):
+            number += 1
             digest.update(line.text + b"\n")
             if isinstance(reply, LoadedWorkload):
                 version = origins.get(str(reply.row["workload_id"]), reply.tvm_version)

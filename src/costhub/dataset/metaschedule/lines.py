@@ -10,7 +10,7 @@ import lzma
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,6 +27,7 @@ BLANK = "the line is blank"
 MOST_FILE_BYTES = 64 << 30
 """All of TenSet's records take less; an untrusted sparse file may claim any size."""
 _SKIP_BYTES = 1 << 20
+MOST_BATCH_BYTES = 64 << 20
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
 FAILED_S = 1e9
@@ -37,6 +38,9 @@ no other, and prefers any measured one; costhub does not count it as a measureme
 NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
 Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 MOST_REFUSALS = 1000
+_MOST_EXTENT = 1 << 40
+_MOST_DTYPE = 40
+_MOST_AXES = 64
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,30 @@ class Line:
     """Why it cannot be used; empty for a good line."""
     position: int = 0
     """Bytes of the file on disk that were read so far."""
+
+
+def batches(lines: Iterable[Line], count: int, *, most_bytes: int = MOST_BATCH_BYTES) -> Iterator[list[Line]]:
+    """Lines in batches of `count`, or of fewer whose texts take more than `most_bytes`.
+
+    Args:
+        lines: The lines.
+        count: Lines in a batch.
+        most_bytes: Bytes after which a batch ends; each line may have megabytes.
+
+    Example:
+        >>> [len(batch) for batch in batches([Line(i, b"12345") for i in range(5)], 4, most_bytes=12)]
+        [3, 2]
+    """
+    batch: list[Line] = []
+    held = 0
+    for line in lines:
+        batch.append(line)
+        held += len(line.text)
+        if len(batch) == count or held > most_bytes:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch
 
 
 def database_file(folder: Path, name: str) -> Path | None:
@@ -223,9 +251,17 @@ def _arguments(value: Any) -> Arguments | None:
     if value is None:
         return None
     try:
-        return tuple((str(dtype), tuple(int(extent) for extent in shape)) for _, dtype, shape in value)
+        found = tuple((str(dtype)[:_MOST_DTYPE], tuple(map(_extent, shape[:_MOST_AXES]))) for _, dtype, shape in value)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError('its arguments are not like ["TENSOR", "float32", [64, 64]]') from error
+    return found
+
+
+def _extent(value: Any) -> int:
+    """A size of an argument; the product of a million huge ones would take days."""
+    if not 0 <= int(value) < _MOST_EXTENT:
+        raise ValueError(f"{value!r:.60} is not the size of an array")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -282,6 +318,7 @@ class ImportReport:
     def refuse(self, file: str, line: int, why: str) -> None:
         """Counts a line that is not imported, and records its number and the reason."""
         self.refused += 1
+        why = clean(why, 300)  # it may quote the line
         reason = why if why in self.reasons or len(self.reasons) < MOST_REFUSALS else "other reasons"
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if len(self.refusals) < MOST_REFUSALS:

@@ -90,6 +90,10 @@ def write_json_lines(name: str, source: str, target: str) -> None:
             # A view or virtual table is code by whoever wrote the file.
             if len(kinds) != 1 or kinds[0][0] != "table" or "virtual" in str(kinds[0][1]).lower():
                 raise DataError(f"{source} has no table {table!r}, which a MetaSchedule database in SQLite has.")
+            # Columns 2 and 3 of these kinds are computed as they are read, by an expression of whoever wrote the file.
+            columns = database.execute(f"PRAGMA table_xinfo({table})").fetchall()
+            if any(hidden in (2, 3) for *_, hidden in columns):
+                raise DataError(f"The table {table!r} of {source} has computed columns, which no such database has.")
             rows = database.execute(_SELECTS[name])
             with open(target, "x", encoding="utf-8") as file:
                 for row in rows:

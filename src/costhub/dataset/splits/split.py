@@ -268,7 +268,7 @@ def _parse_split(content: dict[str, Any], path: str | Path) -> Split:
 def _parse_fingerprint(content: dict[str, Any], path: str | Path) -> WorkloadFingerprint:
     try:
         return WorkloadFingerprint(int(content["made_from"]["workloads"]), str(content["made_from"]["sha256"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{path} lacks the field made_from, or it is damaged; save the split again with save_split."
         ) from error

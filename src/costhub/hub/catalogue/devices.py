@@ -80,6 +80,8 @@ class Device:
             )
         columns = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
         for key in ("aliases", "isa_features"):
+            if not isinstance(columns.get(key, ()), list | tuple):
+                raise DataError(f"{key} of the device {row['device_id']} is {columns[key]!r:.99}, not a list.")
             columns[key] = tuple(str(text) for text in columns.get(key, ()))
         for key in _NUMBERS & columns.keys():
             if isinstance(columns[key], bool) or not isinstance(columns[key], Real):

@@ -9,10 +9,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from costhub.dataset.ansor.log import COMPRESSIONS
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.metaschedule.sqlite_form import SQLITE_FILES
 from costhub.errors import HubError
-from costhub.files import cache_root
+from costhub.files import cache_root, is_own
 from costhub.hub.sources.catalogue import PublicSource
 from costhub.hub.sources.git import PROTOCOLS, GitFile, GitRevision
 
@@ -46,6 +47,10 @@ def bring_source(source: PublicSource, *, protocols: Sequence[str] = PROTOCOLS) 
     """
     folder = source_folder(source)
     if folder.is_dir():
+        if not is_own(folder):
+            raise HubError(
+                f"{folder} belongs to somebody else, so its files are not used. Set COSTHUB_CACHE to a folder of yours."
+            )
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
@@ -89,4 +94,5 @@ def _wanted(source: PublicSource, files: Sequence[GitFile]) -> Iterator[tuple[st
         )
     # Their own names may be anything, so local files are numbered.
     for number, (path, file) in enumerate(sorted(logs.items())):
-        yield f"log-{number:04}{PurePosixPath(path).suffix}", file
+        suffix = PurePosixPath(path).suffix
+        yield f"log-{number:04}{f'.json{suffix}' if suffix in COMPRESSIONS else suffix}", file

@@ -22,8 +22,12 @@ PROTOCOLS = ("https", "file")
 """Protocols that git may use. Others can start a program (`ext::`), or ask for keys and passwords (`ssh`)."""
 MOST_FETCH_BYTES = 4 << 30
 """Size limit of one fetch; all databases of the largest source together are smaller."""
+MOST_COPY_BYTES = 64 << 30
+"""Size limit of all files that are copied together."""
 MOST_MEMORY_BYTES = 8 << 30
 MOST_FILES = 100_000
+MOST_LISTING_BYTES = 32 << 20
+"""Of a listing; one of `MOST_FILES` with paths of 200 characters is smaller."""
 FETCH_TIMEOUT_S = 3600.0
 _LOCAL_TIMEOUT_S = 600.0
 
@@ -135,17 +139,18 @@ class GitRevision:
         entries = [entry for entry in self._output("ls-tree", "-z", self.revision).split(b"\0") if entry]
         return [file for mode, file in map(_entry, entries) if mode in _REGULAR]
 
-    def copy(self, files: Sequence[GitFile], targets: Sequence[Path], *, limit: int) -> None:
-        """Writes files to new places, each of `limit` bytes at most.
+    def copy(self, files: Sequence[GitFile], targets: Sequence[Path], *, limit: int, most: int = MOST_COPY_BYTES) -> None:
+        """Writes files to new places, each of `limit` bytes at most, and `most` in all.
 
         Raises:
-            HubError: One cannot be fetched, is larger, or is stored in Git LFS.
+            HubError: One cannot be fetched, is larger, or is stored in Git LFS; or together they are larger.
         """
         self._fetch_blobs([file.blob for file in files])
+        left = most  # A pack of some megabytes may hold terabytes, and name one file a thousand times.
         for file, target in zip(files, targets, strict=True):
-            self._copy(file, target, limit)
+            left -= self._copy(file, target, min(limit, left))
 
-    def _copy(self, file: GitFile, target: Path, limit: int) -> None:
+    def _copy(self, file: GitFile, target: Path, limit: int) -> int:
         said = f"{clean(file.path, 200)} in {self.address}"
         with self._running("cat-file", "blob", file.blob, timeout_s=_LOCAL_TIMEOUT_S) as git, target.open("xb") as copy:
             size = 0
@@ -157,6 +162,7 @@ class GitRevision:
                     raise HubError(f"{said} has more than {limit:,} bytes; it is refused.")
                 copy.write(block)
             git.finish(f"{said} cannot be read")
+        return size
 
     def _fetch_commit(self) -> None:
         if self._folder is not None:
@@ -189,7 +195,10 @@ class GitRevision:
 
     def _output(self, *words: str) -> bytes:
         with self._running(*words, timeout_s=_LOCAL_TIMEOUT_S) as git:
-            output = git.output.read()
+            # A few kilobytes of folders that hold each other may list billions of files.
+            output = git.output.read(MOST_LISTING_BYTES + 1)
+            if len(output) > MOST_LISTING_BYTES:
+                raise HubError(f"{self.address} lists more than {MOST_FILES:,} files, or files with very long names.")
             git.finish(f"{self.address} cannot be listed")
         return output
 
@@ -238,7 +247,7 @@ class _Git:
                 stdin=self._given,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
-                env=_environment(protocols, is_offline=words[0] != "fetch"),
+                env=_environment(protocols),
                 cwd=folder,
                 start_new_session=True,
             )
@@ -293,7 +302,7 @@ class _Git:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def _environment(protocols: Sequence[str], *, is_offline: bool) -> dict[str, str]:
+def _environment(protocols: Sequence[str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES}
     return kept | {
         "GIT_ALLOW_PROTOCOL": ":".join(protocols),
@@ -301,7 +310,9 @@ def _environment(protocols: Sequence[str], *, is_offline: bool) -> dict[str, str
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": os.devnull,
         "SSH_ASKPASS": os.devnull,
-        "GIT_NO_LAZY_FETCH": "1" if is_offline else "0",
+        # Not "0" for a fetch either: a server on this machine inherits it, and would then run what a partial clone's
+        # own settings name (CVE-2024-32004).
+        "GIT_NO_LAZY_FETCH": "1",
         "LC_ALL": "C",
     }
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costhub.collector.build.linker import link
+from costhub.collector.build.linker import export_linked
 from costhub.collector.workloads.network_source import AS_IN_TORCH, Lowering, NetworkSource, read_network
 from costhub.collector.workloads.relax_import import fuse
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.errors import NetworkError, class_and_line
 from costhub.search.database import open_database
 from costhub.search.strategies.search_space import read_records
-from costhub.search.whole_network.default_schedules import schedule_untuned, scheduled_kernels
+from costhub.search.whole_network.default_schedules import is_gpu, schedule_untuned, scheduled_kernels
 
 
 @dataclass(frozen=True)
@@ -60,18 +59,13 @@ def compile_network(
     if database is not None:
         mod = _with_schedules(mod, target, database)
         names = scheduled_kernels(mod)
-    if database is not None or target.kind.name != "llvm":
+    if database is not None or is_gpu(target):
         mod, shared = schedule_untuned(mod, target)
     kernels = sum(not isinstance(function, relax.Function) for function in mod.functions.values())
     executable = _build(_with_weights(mod, source), target)
     library.parent.mkdir(parents=True, exist_ok=True)
     host = target if target.host is None else target.host
-    triple = host.attrs.get("mtriple")
-
-    def linked(path: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
-        link(triple, objects, path, options)
-
-    executable.export_library(os.fspath(library), fcompile=linked)  # TVM would call a C compiler
+    export_linked(executable, os.fspath(library), host.attrs.get("mtriple"))
     return CompiledNetwork(kernels, len(names), shared, names)
 
 
@@ -130,7 +124,7 @@ def _build(mod: Any, target: Any) -> Any:
     from tvm.relax.backend import cpu_generic, gpu_generic
 
     # (TVM's pipeline for CUDA differs from that of all GPUs by a pass that is off unless asked for.)
-    pipeline = (cpu_generic if target.kind.name == "llvm" else gpu_generic).pipeline
+    pipeline = (gpu_generic if is_gpu(target) else cpu_generic).pipeline
     passes = [
         *pipeline.library_dispatch_passes(target),
         *pipeline.dataflow_lower_passes(target),

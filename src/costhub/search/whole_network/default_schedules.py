@@ -38,7 +38,12 @@ def schedule_untuned(mod: Any, target: Any) -> tuple[Any, int]:
     """
     # TVM itself would load the intrinsics of every target, which takes a quarter of a minute.
     load_intrinsics(str(target.kind.name))
-    return _on_cores(mod, target) if target.kind.name == "llvm" else _on_gpu(mod, target)
+    return _on_gpu(mod, target) if is_gpu(target) else _on_cores(mod, target)
+
+
+def is_gpu(target: Any) -> bool:
+    """Whether a ``tvm.target.Target`` is for GPUs, on which no kernel runs without a schedule."""
+    return "gpu" in target.keys
 
 
 def _on_gpu(mod: Any, target: Any) -> tuple[Any, int]:

@@ -66,13 +66,6 @@ def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool, devic
     return hold_form(partial(_torch, network, inputs, threads, compiled, device))
 
 
-def torch_has_gpu() -> bool:
-    """Whether torch computes on a GPU here: many install it without CUDA."""
-    import torch
-
-    return torch.cuda.is_available()
-
-
 def hold_form(make: Callable[[], Callable[[], Any]]) -> Arrays:
     """Makes a form the one that this process times from now on, and calls it once.
 
@@ -123,9 +116,12 @@ def _library(path: str, inputs: tuple[Any, ...], cpus: tuple[int, ...]) -> Calla
     machine, device = load_machine(path)
     main, arguments = machine["main"], [tvm.runtime.tensor(value, device) for value in inputs]
 
+    if device == tvm.cpu():
+        return lambda: main(*arguments)
+
     def call() -> Any:
         outputs = main(*arguments)
-        device.sync()  # A GPU is still computing when the call returns.
+        device.sync()  # The GPU is still computing when the call returns.
         return outputs
 
     return call
@@ -137,7 +133,8 @@ def _torch(name: str, inputs: tuple[Any, ...], threads: int, compiled: bool, dev
     from costhub.collector.workloads.network_source import read_torch
 
     torch.set_num_threads(threads)
-    torch.backends.cudnn.allow_tf32 = False  # By default, convolutions round their factors to 10 bits on GPUs.
+    # On GPUs, convolutions round their factors to 10 bits by default, and so do products where a variable says so.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     network, _ = read_torch(name, device=device)
     call = torch.compile(network) if compiled else network
     arguments = [torch.from_numpy(value).to(device) for value in inputs]

@@ -13,7 +13,7 @@ from typing import TypeVar
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.session_pool import SessionPool
 from costhub.collector.device.cpu_state import core_count, pick_cpus, tvm_threads
-from costhub.errors import MeasureError, NetworkError
+from costhub.errors import MeasureError, NetworkError, last_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.search.whole_network.network_forms import (
@@ -24,7 +24,6 @@ from costhub.search.whole_network.network_forms import (
     load_torch,
     time_calls,
     time_calls_on_board,
-    torch_has_gpu,
 )
 
 Result = TypeVar("Result")
@@ -112,6 +111,8 @@ class NetworkTimer:
     inputs: Arrays
     threads: int
     device_kind: str = "cpu"
+    notes: tuple[str, ...] = ()
+    """Sentences about forms that could not be timed, in order; filled by `load_torch`."""
     _children: dict[str, Child] = field(default_factory=dict)
     _held: ExitStack = field(default_factory=ExitStack)
 
@@ -135,19 +136,24 @@ class NetworkTimer:
     def load_torch(self, name: str, network: str, *, compiled: bool = False) -> Arrays:
         """Adds the network as torch runs it; returns what it computes.
 
-        If torch was installed without CUDA, what it computes on this machine's CPU, which is not timed.
+        If torch cannot run it on the GPU, that is what it computes on this machine's CPU, which is not timed; `notes`
+        says so.
 
         Raises:
             MeasureError: It cannot be loaded or compiled, or fails.
         """
-        if self.device_kind != "cpu" and not compiled and not self._torch_has_gpu():
-            with NetworkTimer(self.inputs, self.threads) as on_cpu:
-                return on_cpu.load_torch(name, network)
         load = partial(load_torch, network, self.inputs, self.threads, compiled, self.device_kind)
         threads = str(self.threads)
         # Otherwise Inductor compiles in processes of its own, which keep running.
         inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        return self.load_form(name, load, {"OMP_NUM_THREADS": threads, **inductor})
+        try:
+            return self.load_form(name, load, {"OMP_NUM_THREADS": threads, **inductor})
+        except MeasureError as error:
+            if self.device_kind == "cpu" or compiled:
+                raise
+            self.notes += (f"PyTorch was not timed, since it cannot run the network on the GPU. {last_line(error)}",)
+        with NetworkTimer(self.inputs, self.threads) as on_cpu:
+            return on_cpu.load_torch(name, network)
 
     def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
         """Name -> latency, for all forms that were loaded; those that fail are left out.
@@ -157,11 +163,6 @@ class NetworkTimer:
             seconds: Duration of each turn; a call that takes longer is made once.
         """
         return time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
-
-    @staticmethod
-    def _torch_has_gpu() -> bool:
-        with Child(is_shared=False) as child:
-            return child.call(torch_has_gpu, timeout_s=LOAD_TIMEOUT_S)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
         child = self._children[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,7 +66,7 @@ class TunedNetwork:
         _use_threads(self.threads)
         try:
             machine, self._device = load_machine(library)
-            self._main = machine["main"]
+            self._main, self._on_gpu = machine["main"], not _is_cpu(self._device)
         except NetworkError:
             raise
         except Exception as error:
@@ -88,13 +89,29 @@ class TunedNetwork:
                     f"{type(value).__name__}."
                 )
         try:
-            return _to_torch(self._main(*(_to_tvm(value, self._device) for value in inputs)))
+            outputs = self._called(inputs)
         except Exception as error:
+            if self._on_gpu:
+                raise NetworkError(
+                    f"{self.library} does not run: {_why(error)}. It takes the shapes and types of the export, and "
+                    "runs only on GPUs of the architecture that it was tuned for."
+                ) from error
             given = ", ".join(f"{str(x.dtype).rpartition('.')[2]} {tuple(x.shape)}" for x in inputs) or "none"
             raise NetworkError(
                 f"{self.library} does not run with these inputs ({given}): {_why(error)}. It takes the shapes and "
                 "types of the export, whose batch size is fixed; the report beside the library shows them."
             ) from error
+        return _to_torch(outputs)
+
+    def _called(self, inputs: tuple[Any, ...]) -> Any:
+        if not self._on_gpu:
+            return self._main(*(_to_tvm(value, self._device) for value in inputs))
+        import torch
+        import tvm_ffi
+
+        # On torch's stream: there it has computed the inputs, and there it will read the outputs.
+        with tvm_ffi.use_torch_stream() if torch.cuda.is_available() else contextlib.nullcontext():
+            return self._main(*(_to_tvm(value, self._device) for value in inputs))
 
     def __repr__(self) -> str:
         return f"TunedNetwork({str(self.library)!r}, threads={self.threads})"
@@ -107,7 +124,7 @@ def load_machine(library: str | Path) -> tuple[Any, Any]:
         library: The file.
 
     Raises:
-        NetworkError: It is for a GPU, for which this machine has no driver.
+        NetworkError: It is for a GPU, and TVM cannot use one here.
         Exception: Whatever TVM raises for a file that it cannot load.
     """
     import tvm
@@ -118,11 +135,18 @@ def load_machine(library: str | Path) -> tuple[Any, Any]:
     except Exception as error:
         if _NEEDS_CUDA in str(error):
             raise NetworkError(
-                f"{library} is for an NVIDIA GPU, and TVM finds no CUDA driver on this machine."
+                f"{library} is for an NVIDIA GPU, and TVM cannot use one here: it needs the driver, and the runtime of "
+                "CUDA 13 (libcudart.so.13) where the system's loader finds it."
             ) from error
         raise
     device = tvm.cuda() if CUDA in _kinds(module) else tvm.cpu()
     return relax.VirtualMachine(module, device), device
+
+
+def _is_cpu(device: Any) -> bool:
+    import tvm
+
+    return bool(device == tvm.cpu())
 
 
 def _kinds(module: Any) -> set[str]:
@@ -158,13 +182,20 @@ def _to_tvm(value: Any, device: Any) -> Any:
         value = value.detach().contiguous()
         value = value if value.data_ptr() % _ALIGNMENT == 0 else value.clone()
     tensor = tvm.runtime.from_dlpack(value)
-    return tensor if tensor.device == device else tensor.copyto(device)
+    if tensor.device == device:
+        return tensor
+    copied = tensor.copyto(device)
+    device.sync()  # The tensor may be gone, or changed, before the copy is done.
+    return copied
 
 
 def _to_torch(value: Any) -> Any:
+    import torch
     import torch.utils.dlpack
 
     if hasattr(value, "__dlpack__"):
+        if not _is_cpu(value.device) and not torch.cuda.is_available():
+            return torch.from_numpy(value.numpy())  # A torch without CUDA cannot hold it.
         return torch.utils.dlpack.from_dlpack(value)
     if isinstance(value, Mapping):
         return {str(name): _to_torch(each) for name, each in value.items()}

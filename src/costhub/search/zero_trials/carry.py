@@ -22,6 +22,8 @@ from costhub.search.knobs import CHOICE, LOCATION, TILE, without_size
 _BLOCK = "GetSBlock"
 """The instruction that names a block; blocks of equal workloads may have different names."""
 _PARALLEL = "meta_schedule.parallel"
+_NOWHERE, _MOST_LOOPS = -2, 1024
+"""Places of a block among the loops around it: -2 inlines it, -1 leaves it at the root."""
 _MOST_EXTENT = 1 << 31
 """Of a loop that TVM tiles."""
 
@@ -76,7 +78,7 @@ class TraceDecisions:
             elif kind == CHOICE and _is_whole(value) and 0 <= value < len(attributes[0]):
                 choices.append((place, value))
                 alternatives.append(json.dumps(attributes[0]))
-            elif kind == LOCATION and _is_whole(value):
+            elif kind == LOCATION and _is_whole(value) and _NOWHERE <= value < _MOST_LOOPS:
                 locations.append((place, value))
             elif kind in (TILE, CHOICE, LOCATION):
                 return None

@@ -208,6 +208,6 @@ def _cores(target: str) -> int:
     """The number of cores in a target; 1 if it does not say."""
     try:
         found = json.loads(target)["num-cores"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return 1
     return found if isinstance(found, int) and found > 0 else 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,7 +17,6 @@ from scripts.bench.engines.networks import (
     check_networks,
     gpt,
     title_of_network,
-    with_statistics,
 )
 
 TINY = GptSize(depth=2, width=16, heads=2, words=50, positions=16)
@@ -77,29 +75,3 @@ def test_a_network_is_the_same_in_every_process(monkeypatch: pytest.MonkeyPatch)
     assert not first.training
     torch.testing.assert_close(inputs, others)
     torch.testing.assert_close(first.state_dict(), again.state_dict())
-
-
-def test_statistics_of_the_input_keep_activations_from_fading() -> None:
-    torch.manual_seed(0)
-    layers = [[torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU()] for _ in range(8)]
-    network = torch.nn.Sequential(*(layer for each in layers for layer in each))
-    value = torch.randn(1, 4, 8, 8)
-
-    def spread() -> float:
-        with torch.no_grad():
-            return float(network(value).std())
-
-    faded = network.eval() and spread()
-    with_statistics(network, (value,))
-
-    assert not network.training
-    assert spread() > 3 * faded
-
-
-def test_networks_without_normalisation_are_left_alone() -> None:
-    network = torch.nn.Linear(2, 2)
-    before = network.weight.detach().numpy().copy()
-
-    with_statistics(network, (torch.zeros(1, 2),))
-
-    np.testing.assert_array_equal(network.weight.detach().numpy(), before)

@@ -31,6 +31,9 @@ class ZooNetwork:
     def build(self, *, seed: int = 0, device: str = "cpu") -> Any:
         """The ``torch.nn.Module`` in evaluation mode.
 
+        Its weights are random, so batch normalisation takes its statistics from `example`: with those that it begins
+        with, activations fade from layer to layer, and outputs would say little about what a library computes.
+
         Args:
             seed: Seed of its random weights.
             device: ``meta`` for a network with shapes but no weights, which takes no time and no memory.
@@ -42,7 +45,8 @@ class ZooNetwork:
         )
         with torch.random.fork_rng(devices=[]), torch.device(device):
             torch.manual_seed(seed)
-            return builder().eval()
+            network = builder().eval()
+        return network if device == "meta" else with_statistics(network, (self.example(seed=seed),))
 
     def example(self, *, seed: int = 0, device: str = "cpu") -> Any:
         """An input (``torch.Tensor``) for it: normally distributed numbers, or word ids below 1,000."""
@@ -54,6 +58,26 @@ class ZooNetwork:
         if self.dtype == "int64":
             return torch.randint(1000, self.shape, generator=generator)
         return torch.randn(self.shape, generator=generator)
+
+
+def with_statistics(network: Any, inputs: tuple[Any, ...]) -> Any:
+    """The network in evaluation mode, its batch normalisations with the statistics of these inputs.
+
+    Args:
+        network: A ``torch.nn.Module``.
+        inputs: Inputs of its ``forward``, by position.
+    """
+    import torch
+
+    norms = [each for each in network.modules() if isinstance(each, torch.nn.modules.batchnorm._BatchNorm)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # The mean over all inputs, which is one.
+        norm.train()
+    if norms:
+        with torch.no_grad():
+            network(*inputs)
+    return network.eval()
 
 
 _CONVOLUTIONAL, _TRANSFORMERS, _OTHER = "convolutional", "transformers", "other_tasks"

@@ -1,0 +1,259 @@
+"""Provides collect_on_cluster: a collection whose workers are those of a Dask cluster."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.api.cluster.part import (
+    Part,
+    PartResult,
+    SentWorkload,
+    WorkerFacts,
+    measure_part,
+    measuring_versions,
+    split_parts,
+    worker_facts,
+)
+from costhub.api.collect import Collection, CollectOptions, RepeatNoise
+from costhub.api.measuring import check_limits
+from costhub.api.subjects import read_subjects
+from costhub.collector.collect import CollectionProgress, Profile
+from costhub.collector.workload_queue import WorkloadSpec, put_workloads
+from costhub.dataset.credit import check_licence
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.layout import empty_table
+from costhub.dataset.workload import module_to_json
+from costhub.errors import ArgumentError, DeviceError, MeasureError, class_and_line
+from costhub.progress import BarWithLines
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+MEASURER = "measurer"
+"""The resource of the workers that measure: one on each machine, or programs would disturb each other."""
+WORKER = f"dask worker ADDRESS --nworkers 1 --nthreads 1 --resources {MEASURER}=1"
+"""How such a worker is started."""
+PART_PROGRAMS = 64
+"""About as many programs are measured by a worker at a time: a minute, which is lost if the worker dies."""
+CONNECT_S = 20.0
+
+
+def collect_on_cluster(
+    what: Any,
+    out: str | Path,
+    scheduler: str,
+    *,
+    trials: int = 160,
+    budget_s: float = 1800.0,
+    device: str = "auto",
+    options: CollectOptions | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Collection:
+    """Like `costhub.collect`, on the machines of a Dask cluster, which must be of one kind.
+
+    Each worker with the resource ``measurer`` builds and measures some workloads at a time and sends their rows, which
+    are safe on disk here before the next ones arrive. What a worker that dies was measuring goes to another one; after
+    an interruption here, the same call resumes. Connections of Dask are neither encrypted nor checked by default.
+
+    Args:
+        what: As for `costhub.collect`, like all that is not listed here.
+        out: See there.
+        scheduler: The address of the cluster's scheduler, such as ``tcp://10.0.0.1:8786``.
+        trials: See there.
+        budget_s: See there; by the clocks of the workers.
+        device: `auto` for the whole CPU of each machine, or the name of a part of it, or `cuda`.
+        options: See there; without a rule to stop, and a model by its name.
+        seed: See there.
+        progress: See there.
+
+    Returns:
+        What was measured.
+
+    Raises:
+        MeasureError: The scheduler does not answer, or no worker measures.
+        DeviceError: The workers' machines are different devices.
+        CosthubError: As for `costhub.collect`.
+
+    Example:
+        >>> print(collect_on_cluster("resnet18", "measurements", "tcp://10.0.0.1:8786"))  # doctest: +SKIP
+        1,920 good measurements and 0 failures of amd-epyc-zen5-2c added to measurements.
+    """
+    options = options or CollectOptions()
+    check_limits(trials, budget_s=budget_s)
+    check_licence(options.licence)
+    options.parsed_shares()
+    if options.stop != "never" or not isinstance(options.model, str | None):
+        raise ArgumentError("On a cluster, a collection has no rule to stop, and its model is given by name.")
+    DataFolder.check_place(out)
+    subjects = read_subjects(what, Path(out))
+    subjects.check()
+    with _connected(scheduler) as client:
+        facts = _agreed(client, device)
+        queue = _Queue(DataFolder.create(out), facts.device_id, subjects.specs(facts.target, options.lowering))
+        nothing = queue.held.slice(0, 0)
+        parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed))
+        return _received(client, queue, parts, trials, progress=progress)
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Client]:
+    """A client of the cluster.
+
+    Raises:
+        ArgumentError: Dask is not installed.
+        MeasureError: No scheduler answers.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ArgumentError("A Dask cluster needs Dask: pip install 'costhub[dask]'.") from error
+    try:
+        client = Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise MeasureError(
+            f"No Dask scheduler answers at {address} ({class_and_line(error)}). `dask scheduler` starts one."
+        ) from error
+    try:
+        yield client
+    finally:
+        client.close(timeout=CONNECT_S)  # This cancels its tasks.
+
+
+def _agreed(client: Client, device: str) -> WorkerFacts:
+    """What all workers are.
+
+    Raises:
+        MeasureError: No worker measures.
+        DeviceError: They are different devices, or have other versions than this machine.
+    """
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    measuring = [address for address, worker in workers.items() if worker["resources"].get(MEASURER)]
+    if not measuring:
+        raise MeasureError(
+            f"None of the {len(workers)} workers of the cluster measures. Start one on each machine: `{WORKER}`."
+        )
+    asked = [client.submit(worker_facts, device, workers=[address], pure=False) for address in measuring]
+    facts: list[WorkerFacts] = client.gather(asked)
+    names = Counter(each.device_id for each in facts)
+    if len(names) > 1:
+        listed = " and ".join(f"{count} of {name}" for name, count in names.items())
+        raise DeviceError(
+            f"The workers must be machines of one kind; these are {listed}. Collect from each kind alone."
+        )
+    for each in facts:
+        if each.versions != measuring_versions():
+            raise DeviceError(
+                f"A worker has {_listed(each.versions)}, and this machine has {_listed(measuring_versions())}: "
+                "install the same versions everywhere."
+            )
+    return facts[0]
+
+
+def _listed(versions: Mapping[str, str]) -> str:
+    return " and ".join(f"{name} {version}" for name, version in versions.items())
+
+
+class _Queue:
+    """The workloads of a collection, and what the folder holds of them.
+
+    Args:
+        folder: Where the rows go.
+        device_id: The device of the workers.
+        workloads: What to measure; a kernel that two networks contain occurs twice.
+    """
+
+    def __init__(self, folder: DataFolder, device_id: str, workloads: Sequence[WorkloadSpec]) -> None:
+        self.folder, self.device_id = folder, device_id
+        known = device_id in folder.device_ids()
+        self.held = folder.measurements(device_id) if known else empty_table("measurements")
+        self.workloads: dict[str, SentWorkload] = {}
+        for spec, key in zip(workloads, put_workloads(workloads, folder), strict=True):
+            text = module_to_json(spec.module())
+            self.workloads.setdefault(key, SentWorkload(spec.name, spec.family, tuple(spec.networks), text))
+
+    def parts(self, like: Part) -> list[Part]:
+        """What is missing, in parts.
+
+        Args:
+            like: What all parts have in common.
+        """
+        held = Counter(self.held["workload_id"].to_pylist())
+        missing = {key: like.trials - held[key] for key in self.workloads if held[key] < like.trials}
+        names, parts = list(missing), []
+        for place, part in enumerate(split_parts(list(missing.values()), PART_PROGRAMS)):
+            keys = [names[each] for each in part]
+            known = self.held.filter(pc.is_in(self.held["workload_id"], value_set=pa.array(keys)))
+            # Two parts with one seed would draw alike.
+            sent = tuple(self.workloads[key] for key in keys)
+            parts.append(replace(like, workloads=sent, known=known, seed=like.seed + place))
+        return parts
+
+    def before(self, trials: int) -> int:
+        """Programs that the folder holds of these workloads; at most the trials of each."""
+        held = Counter(self.held["workload_id"].to_pylist())
+        return sum(min(held[key], trials) for key in self.workloads)
+
+
+def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int, *, progress: bool) -> Collection:
+    """Hands out the parts, and stores what comes back."""
+    from distributed import as_completed
+
+    done = CollectionProgress(Profile(0), queue.before(trials))
+    total, runs = trials * len(queue.workloads), []
+    # A part of which workers die is given up after the scheduler's number of deaths (`allowed-failures`).
+    futures = client.map(measure_part, parts, resources={MEASURER: 1}, pure=False)
+    names = {
+        future.key: tuple(each.name for each in part.workloads) for future, part in zip(futures, parts, strict=True)
+    }
+    with BarWithLines(total, desc="measuring", unit="program", lines=1, enabled=progress) as shown:
+        shown.start_at(done.before, total)
+        for future in as_completed(futures):
+            result = _result(future, names[future.key])
+            _store(queue, result, done)
+            runs += [run_s for run_s in result.rows["run_s"].to_pylist() if run_s]
+            for _ in range(result.rows.num_rows):
+                shown.step()
+            state = f"{', '.join(names[future.key])}: done; {done.failed} failed in all"
+            shown.show(state)
+            shown.log(lambda said=state: f"{done.before + done.done:,} of {total:,} programs measured; {said}")
+            future.release()
+    if done.problems and not done.done and not done.before:
+        raise MeasureError(f"Nothing could be measured. {next(iter(done.problems.values()))}")
+    noise = RepeatNoise.of(queue.device_id, runs)
+    return Collection(queue.folder.path, (queue.device_id,), done, (noise,) if noise else ())
+
+
+def _result(future: Future, names: Sequence[str]) -> PartResult:
+    """What a part has brought; nothing, with the reason, if all workers died that tried it."""
+    try:
+        result: PartResult = future.result()
+    except Exception as error:  # KilledWorker, and whatever else Dask raises for a task that is lost
+        return PartResult((), empty_table("measurements"), dict.fromkeys(names, class_and_line(error)))
+    return result
+
+
+def _store(queue: _Queue, result: PartResult, done: CollectionProgress) -> None:
+    """Writes the rows of a part into the folder, and counts them."""
+    known = {row["device_id"] for row in queue.folder.devices(["device_id"]).to_pylist()}
+    for row in result.devices:
+        if row["device_id"] not in known:
+            queue.folder.put_device(row)
+    if result.rows.num_rows:
+        with queue.folder.writer(queue.device_id) as writer:
+            for row in result.rows.to_pylist():
+                writer.append(row)
+    good = result.rows["status"].to_pylist().count("ok")
+    done.done += result.rows.num_rows
+    done.good += good
+    done.failed += result.rows.num_rows - good
+    done.problems.update(result.problems)
