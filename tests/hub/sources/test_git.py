@@ -256,7 +256,9 @@ def test_a_partial_clone_on_this_machine_runs_nothing(repository: Path, tmp_path
     assert not ran.exists()
 
 
-def test_folders_that_hold_each_other_are_not_listed_for_ever(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_hold_each_other_are_not_listed_for_ever(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MOST_LISTING_BYTES", 100)
 
     with (

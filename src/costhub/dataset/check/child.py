@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from costhub.dataset.check.files import MOST_DECODED_BYTES, MOST_GROUP_BYTES, MOST_ROWS, READABLE, SCHEMA, SIZE, VERSION, TableFile
+from costhub.dataset.check.files import (
+    MOST_DECODED_BYTES,
+    MOST_GROUP_BYTES,
+    MOST_ROWS,
+    READABLE,
+    SCHEMA,
+    SIZE,
+    VERSION,
+    TableFile,
+)
 from costhub.dataset.check.measurements import CheckContext, RowRule, Rows, TableRule, WorkloadFacts, entries_of
 from costhub.dataset.check.rule import Breach
 from costhub.dataset.check.rules import RULES
@@ -81,8 +90,10 @@ def open_batches(source: TableFile) -> tuple[int, Layout, Iterator[pa.RecordBatc
 
 
 def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches as far as readers of the whole file can hold them: a text that a million rows share counts a million
-    times, while the footer counts it once."""
+    """The batches, as far as readers of the whole file can hold them.
+
+    A text that a million rows share counts a million times, while the footer counts it once.
+    """
     total = 0
     for batch in batches:
         total += batch.nbytes

@@ -98,7 +98,9 @@ class HiddenTask:
         if not isinstance(devices, dict) or {row["device_id"] for row in rows} - devices.keys():
             raise DataError(f"{path / TASK} does not describe the devices of all programs. Get the task again.")
         if not all(isinstance(row, dict) and row.get("device_id") == name for name, row in devices.items()):
-            raise DataError(f"{path / TASK} has a device that is not described by a row of that name. Get the task again.")
+            raise DataError(
+                f"{path / TASK} has a device that is not described by a row of that name. Get the task again."
+            )
         if missing := {row["workload_id"] for row in rows} - workloads.keys():
             raise DataError(f"{path / WORKLOADS} lacks workload {sorted(missing)[0][:12]}. Get the task again.")
         return cls(path, str(about.get("name")), str(about.get("latencies_sha256")), devices, rows, workloads)
@@ -150,7 +152,9 @@ class HiddenTask:
             table = pa.Table.from_pylist([{name: row[name] for name in wanted} for row in self.workloads.values()])
             return workload_uses(table)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, LookupError) as error:
-            raise DataError(f"{self.path / WORKLOADS} does not describe workloads ({error}). Get the task again.") from error
+            raise DataError(
+                f"{self.path / WORKLOADS} does not describe workloads ({error}). Get the task again."
+            ) from error
 
 
 def hide_latencies(

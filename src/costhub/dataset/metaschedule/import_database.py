@@ -21,10 +21,10 @@ from costhub.dataset.metaschedule.import_workloads import (
     name_workloads,
 )
 from costhub.dataset.metaschedule.lines import (
-    batches,
     RECORDS_FILE,
     WORKLOADS_FILE,
     ImportReport,
+    batches,
     database_file,
     parse_record,
     read_lines,

@@ -139,7 +139,9 @@ class GitRevision:
         entries = [entry for entry in self._output("ls-tree", "-z", self.revision).split(b"\0") if entry]
         return [file for mode, file in map(_entry, entries) if mode in _REGULAR]
 
-    def copy(self, files: Sequence[GitFile], targets: Sequence[Path], *, limit: int, most: int = MOST_COPY_BYTES) -> None:
+    def copy(
+        self, files: Sequence[GitFile], targets: Sequence[Path], *, limit: int, most: int = MOST_COPY_BYTES
+    ) -> None:
         """Writes files to new places, each of `limit` bytes at most, and `most` in all.
 
         Raises:
