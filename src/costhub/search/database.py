@@ -117,8 +117,8 @@ def _refuse_code(records: Path) -> None:
             # Parsing takes longer than reading; a key may be written with escapes.
             if (b"pragma_" in line or b"\\u" in line) and _imports_code(line):
                 raise DataError(
-                    f"Line {number} of {records} has a schedule that imports code, which would run here. `costhub doctor` "
-                    f"examines the folder; `--fix` writes a copy without such lines."
+                    f"Line {number} of {records} has a schedule that imports code, which would run here. `costhub "
+                    "doctor` examines the folder; `--fix` writes a copy without such lines."
                 )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Worker
 
 from costhub.api.cluster import collect as cluster
 from costhub.api.cluster.collect import MEASURER, collect_on_cluster
@@ -26,21 +26,20 @@ from costhub.errors import ArgumentError, DeviceError, MeasureError
 WORKLOADS = ["matmul.128x128x128", "softmax.512x512", "resnet18.c12"]
 
 
+LOCAL: dict[str, Any] = {"processes": False, "protocol": "tcp", "dashboard_address": ":0", "silence_logs": 50}
+
+
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
-    """A cluster in this process, with one worker that measures and one that does not."""
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None, silence_logs=50, host="127.0.0.1") as local:
-        local.scale(0)
-        with Client(local, set_as_default=False):
-            from distributed import Worker
-
-            worker = local.sync(_started, Worker, local.scheduler_address)
-            yield local.scheduler_address
-            local.sync(worker.close)
+    """A cluster in this process, with one worker that measures."""
+    with LocalCluster(n_workers=0, **LOCAL) as local:
+        worker = local.sync(_started, local.scheduler_address)
+        yield local.scheduler_address
+        local.sync(worker.close)
 
 
-async def _started(kind: Any, address: str) -> Any:
-    return await kind(address, nthreads=1, resources={MEASURER: 1}, dashboard=False)
+async def _started(address: str) -> Worker:
+    return await Worker(address, nthreads=1, resources={MEASURER: 1}, dashboard=False)
 
 
 def test_a_second_call_measures_what_is_missing(scheduler: str, tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_a_part_that_is_lost_is_a_problem_of_its_workloads(
 
 def test_without_a_worker_that_measures_the_message_says_how_to_start_one(tmp_path: Path) -> None:
     with (
-        LocalCluster(n_workers=1, processes=False, dashboard_address=None, silence_logs=50) as local,
+        LocalCluster(n_workers=1, **LOCAL) as local,
         pytest.raises(MeasureError, match=r"None of the 1 workers of the cluster measures.*--resources measurer=1"),
     ):
         collect_on_cluster(WORKLOADS, tmp_path, local.scheduler_address, progress=False)

@@ -83,7 +83,7 @@ def test_a_network_for_another_machine_is_compiled_for_it(
         linked.extend((triple, *struct.unpack_from("<H", head, 18)) for head in heads)
         Path(library).touch()
 
-    monkeypatch.setattr("costhub.search.whole_network.compile.link", link)
+    monkeypatch.setattr("costhub.collector.build.linker.link", link)
     there = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
     compile_network(read_network(str(files[0])), parse_target(json.dumps(there)), None, tmp_path / "there.so")
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +218,7 @@ def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int,
     }
     with BarWithLines(total, desc="measuring", unit="program", lines=1, enabled=progress) as shown:
         shown.start_at(done.before, total)
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=client.loop):
             result = _result(future, names[future.key])
             _store(queue, result, done)
             runs += [run_s for run_s in result.rows["run_s"].to_pylist() if run_s]
@@ -225,12 +226,16 @@ def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int,
                 shown.step()
             state = f"{', '.join(names[future.key])}: done; {done.failed} failed in all"
             shown.show(state)
-            shown.log(lambda said=state: f"{done.before + done.done:,} of {total:,} programs measured; {said}")
+            shown.log(partial(_progress_text, done, total, state))
             future.release()
     if done.problems and not done.done and not done.before:
         raise MeasureError(f"Nothing could be measured. {next(iter(done.problems.values()))}")
     noise = RepeatNoise.of(queue.device_id, runs)
     return Collection(queue.folder.path, (queue.device_id,), done, (noise,) if noise else ())
+
+
+def _progress_text(done: CollectionProgress, total: int, state: str) -> str:
+    return f"{done.before + done.done:,} of {total:,} programs measured; {state}"
 
 
 def _result(future: Future, names: Sequence[str]) -> PartResult:
