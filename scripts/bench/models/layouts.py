@@ -54,12 +54,12 @@ def blocked_workloads() -> tuple[str, ...]:
     return tuple(sorted({*own.train} - {*known.train, *known.test}))
 
 
-def models(folder: Path, seed: int) -> Iterator[tuple[str, int, Path]]:
+def models(folder: Path, others: Path | None, seed: int) -> Iterator[tuple[str, int, Path]]:
     """What each model has learned, from how many blocked workloads of the chip, and its folder."""
     release, blocked = for_all_cpus(), blocked_workloads()
     yield "and this chip's kernels in blocked layouts: the shipped model", len(blocked), Path(release.device)
-    others = without_the_chip(release)
-    yield "four other chips", 0, trained(others, dataset(others.dataset, str(folder)), folder, seed)
+    rest = without_the_chip(release)
+    yield "four other chips", 0, others or trained(rest, dataset(rest.dataset, str(folder)), folder, seed)
     data, out = dataset(release.dataset, str(folder)), folder / "plain"
     whole = load_split(data, MANY)
     train = tuple(set(whole.train) - set(blocked))
@@ -91,9 +91,10 @@ def rows_of(learned: str, count: int, place: Path, held_out: Sequence[tuple[str,
 
 
 @click.command()
+@click.option("--others", type=options.PATH, help="The model of the other chips alone, if it is trained already.")
 @click.option("--seed", default=0, show_default=True)
 @options.json_file()
-def main(seed: int, path: Any) -> None:
+def main(others: Path | None, seed: int, path: Any) -> None:
     """Trains any-cpu's recipe with more and more of the chip's data, and ranks its held-out kernels."""
     held_out, rows = list(tests()), []
     for split, device, test in held_out:
@@ -101,7 +102,7 @@ def main(seed: int, path: Any) -> None:
         figures = {"workloads": len(chance.workloads), **{name: chance.totals[name] for name in METRICS}}
         rows.append({"split": split, "device": device["device_id"], "learned": "random order", **figures})
     with tempfile.TemporaryDirectory() as folder:
-        for learned, count, place in models(Path(folder), seed):
+        for learned, count, place in models(Path(folder), others, seed):
             rows += rows_of(learned, count, place, held_out)
             click.echo(plain_table(rows[-len(held_out) :], COLUMNS))
     rows.sort(key=lambda row: (row.get("blocked_workloads", -1), row["learned"].startswith("and")))

@@ -134,6 +134,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     finally:
         for process in started:
             process.kill()
+            process.wait()
 
     rows = DataFolder.open(tmp_path / "rows").measurements(columns=["workload_id", "program_id"])
     assert set(Counter(rows["workload_id"].to_pylist()).values()) == {8}
