@@ -88,10 +88,8 @@ def drawn_programs(name: str, each: int, seed: int) -> Iterator[tuple[Any, str]]
     texts = {row["workload_id"]: row["module_json"] for row in data.workloads().to_pylist()}
     (device,) = data.device_ids()
     traces: dict[str, list[str]] = {}
-    for batch in data.measurements(device):
-        for row in batch.select(["workload_id", "trace", "status"]).to_pylist():
-            if row["status"] == "ok":
-                traces.setdefault(row["workload_id"], []).append(row["trace"])
+    for row in data.measurements(device, columns=["workload_id", "trace"], status="ok").to_pylist():
+        traces.setdefault(row["workload_id"], []).append(row["trace"])
     rng = np.random.default_rng(seed)
     for workload, known in sorted(traces.items()):
         for place in rng.permutation(len(known))[:each]:
