@@ -159,7 +159,7 @@ def test_every_file_has_tests_of_its_name_or_of_its_folders() -> None:
 
 
 def test_every_package_imported_is_declared() -> None:
-    dependencies = [*declared(), *declared(extra="datasets")]
+    dependencies = [*declared(), *declared(extra="datasets"), *declared(extra="dask")]
     names = {IMPORT_NAMES.get(dep.name, dep.name.replace("-", "_")) for dep in dependencies}
     known = names | set(sys.stdlib_module_names) | TYPES_OF_THE_STANDARD_LIBRARY | {"costhub"}
 
@@ -181,7 +181,7 @@ def test_constraints_pin_exactly(name: str) -> None:
         assert [clause.operator for clause in pin.specifier] == ["=="], f"{pin} is not a pin"
 
 
-@pytest.mark.parametrize("extra", [None, "datasets", "dev", "docs", "engines"])
+@pytest.mark.parametrize("extra", [None, "dask", "datasets", "dev", "docs", "engines"])
 def test_constraints_satisfy_the_ranges(extra: str | None) -> None:
     name = "constraints-docs.txt" if extra == "docs" else "constraints.txt"
     for dep in declared(extra=extra):

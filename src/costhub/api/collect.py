@@ -257,16 +257,8 @@ def collect(
         if options.check_outputs and measurer.boards is not None:
             raise ArgumentError("Outputs can be compared on this machine only; leave the comparison out for boards.")
         workloads = subjects.specs(measurer.target, options.lowering)
-        return collect_workloads(
-            workloads,
-            measurer,
-            Path(out),
-            trials=trials,
-            budget_s=budget_s,
-            options=options,
-            seed=seed,
-            progress=progress,
-        )
+        limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
+        return collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
 
 
 def collect_workloads(
