@@ -80,7 +80,10 @@ def cluster_limits_table(result: Result) -> str:
 
 def gpu_code_table(result: Result) -> str:
     """One line per dataset or network and architecture: how many programs or kernels become machine code."""
-    rows = [{**row, "kind": f"`{row['of']}`", "kib": row.get("code_bytes", 0) / 1024} for row in result["rows"]]
+    rows = [{**row, "kind": f"`{row['of']}`", "kib": row["code_bytes"] / 1024 or None} for row in result["rows"]]
+    for row in rows:
+        # What TVM generates for AMD's is an object already; nothing compiled it.
+        row["compiled"] = row["compiled"] if row["kib"] else None
     columns = [
         TableColumn("kind", "recorded programs of, or network"),
         TableColumn("arch", "for"),
