@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_ids_are_recomputed_and_looked_up(batch: Any) -> None:
     ],
 )
 def test_a_trace_of_another_form(batch: Any, trace: str) -> None:
-    [(_, mask)] = bad_traces(batch(trace=["[[],[]]", trace]))
+    (_, mask), _ = bad_traces(batch(trace=["[[],[]]", trace]))
 
     assert mask.tolist() == [False, True]
 
@@ -92,7 +93,19 @@ def test_a_trace_of_another_form(batch: Any, trace: str) -> None:
 def test_a_change_of_layout_that_pads_nothing_has_null_for_the_padding(batch: Any) -> None:
     index_map = '"{\\"root_index\\":1,\\"nodes\\":[{\\"type\\":\\"tirx.IndexMap\\"}]}"'
 
-    assert only(bad_traces(batch(trace=[f'[[["TransformLayout",["b0",{index_map}],[2,0,null,0],[]]],[]]']))) == []
+    found = bad_traces(batch(trace=[f'[[["TransformLayout",["b0",{index_map}],[2,0,null,0],[]]],[]]']))
+    assert not any(mask.any() for _, mask in found)
+
+
+def test_a_trace_that_imports_code_is_found_and_one_that_unrolls_is_not() -> None:
+    keys = ("pragma_auto_unroll_max_step", "pragma_import_llvm", "meta_schedule.parallel")
+    traces = [json.dumps([[["Annotate", ["b0", 16], [key], []]], []]) for key in keys]
+
+    (_, other), (message, mask) = bad_traces(batch(trace=[*traces, "{"]))
+
+    assert "imports code" in message
+    assert mask.tolist() == [False, True, False, False]
+    assert other.tolist() == [False, False, False, True]
 
 
 @pytest.mark.parametrize("target", ["llvm -mcpu=znver4", "[]", '{"mcpu": "znver4"}', '{"kind": 1}', ""])
