@@ -96,7 +96,8 @@ def test_rows_of_a_folder_are_parents_only_if_a_child_can_replay_them(target: st
     good = first[0].trace
     imports = json.loads(good)
     imports[0].append(["Annotate", [imports[0][1][3][0], '"x"'], ["pragma_import_llvm"], []])
-    plan.unchecked = [(0.1, json.dumps(imports)), (0.2, "[" * 50_000), (0.3, good)]
+    endless = f"[{json.dumps(json.loads(good)[0])}, [[1e999, 4]]]"
+    plan.unchecked = [(0.1, json.dumps(imports)), (0.2, "[" * 50_000), (0.25, endless), (0.3, good)]
     assert plan.best_us == 0.1 * 1e6
 
     later = Counter(p.proposed_by for p in plan.propose(8, shares=Shares(), scorer=None))

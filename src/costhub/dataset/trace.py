@@ -93,7 +93,7 @@ def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
         raise WorkloadError("its trace has an annotation that imports code (pragma_import_llvm or the like)")
     try:
         numbers, count = [int(number) for number, _ in decisions], len(instructions)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise WorkloadError("its trace does not consist of instructions and decisions") from error
     if not all(0 <= number < count for number in numbers):
         raise WorkloadError("its trace has decisions that belong to none of its instructions")
