@@ -113,7 +113,7 @@ def test_a_trace_that_imports_code_is_refused(key: str) -> None:
     instructions.append(["Annotate", [loop, '"; ModuleID"'], [key], []])
 
     assert imports_code(instructions)
-    with pytest.raises(WorkloadError, match="an annotation that imports code"):
+    with pytest.raises(WorkloadError, match="an annotation that may import code"):
         replay(mod, json.dumps([instructions, decisions]))
 
 

@@ -74,3 +74,15 @@ def test_a_database_whose_schedules_import_code_is_not_opened(filled: Path, targ
 
     with pytest.raises(DataError, match=r"Line \d+ of .* has a schedule that imports code"):
         SearchDatabase(filled)
+
+
+@pytest.mark.parametrize("broken", [b"\xff", b"007,"])
+def test_what_python_cannot_read_is_not_left_to_tvm(filled: Path, broken: bytes) -> None:
+    """TVM reads numbers that begin with zeros, and any bytes."""
+    records = filled / FILES[1]
+    records.write_bytes(
+        records.read_bytes() + b'[0, [[[["Annotate",["l0","' + broken + b'"],["pragma_import_llvm"],[]]],[007]]]]\n'
+    )
+
+    with pytest.raises(DataError, match="is not JSON"):
+        SearchDatabase(filled)

@@ -90,7 +90,7 @@ def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
             the two are not lists of instructions and of pairs.
     """
     if imports_code(instructions):
-        raise WorkloadError("its trace has an annotation that imports code (pragma_import_llvm or the like)")
+        raise WorkloadError("its trace has an annotation that may import code (pragma_import_llvm or the like)")
     try:
         numbers, count = [int(number) for number, _ in decisions], len(instructions)
     except (ValueError, TypeError, OverflowError) as error:

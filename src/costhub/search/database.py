@@ -117,8 +117,8 @@ def _refuse_code(records: Path) -> None:
             # Parsing takes longer than reading; a key may be written with escapes.
             if (b"pragma_" in line or b"\\u" in line) and _imports_code(line):
                 raise DataError(
-                    f"Line {number} of {records} has a schedule that imports code, which would run here. `costhub "
-                    "doctor` examines the folder; `--fix` writes a copy without such lines."
+                    f"Line {number} of {records} is not JSON, or has a schedule that imports code, which would run "
+                    "here. `costhub doctor` examines the folder; `--fix` writes a copy without such lines."
                 )
 
 
@@ -126,7 +126,7 @@ def _imports_code(line: bytes) -> bool:
     try:
         return imports_code(json.loads(line)[1][0][0])
     except (ValueError, LookupError, TypeError, RecursionError):
-        return False  # TVM refuses such a line itself.
+        return True  # TVM reads some of what Python refuses.
 
 
 def drop_unfinished_line(path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,14 @@ def test_a_part_that_is_lost_is_a_problem_of_its_workloads(
 
     with pytest.raises(MeasureError, match=r"Nothing could be measured\. ZeroDivisionError"):
         collect_on_cluster(WORKLOADS, tmp_path, scheduler, trials=2, progress=False)
+
+
+def test_a_scheduler_that_is_lost_is_an_error() -> None:
+    future: Future = Future()
+    future.cancel()
+
+    with pytest.raises(MeasureError, match="The connection to the Dask scheduler was lost"):
+        cluster._result(future, ["matmul"])  # type: ignore[arg-type]
 
 
 def test_without_a_worker_that_measures_the_message_says_how_to_start_one(tmp_path: Path) -> None:

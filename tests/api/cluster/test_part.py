@@ -9,7 +9,15 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from costhub.api.cluster.part import Part, SentWorkload, measure_part, measuring_versions, split_parts, worker_facts
+from costhub.api.cluster.part import (
+    Part,
+    SentWorkload,
+    WorkerFacts,
+    measure_part,
+    measuring_versions,
+    split_parts,
+    worker_facts,
+)
 from costhub.api.collect import CollectOptions
 from costhub.collector.device.identity import identify
 from costhub.collector.workloads.suites import find_workload
@@ -32,6 +40,7 @@ def part(**changed: Any) -> Part:
         "device": "auto",
         "options": CollectOptions(contributor="Ada", stop="gain"),
         "seed": 0,
+        "agreed": worker_facts("auto"),
     }
     return Part(**{**given, **changed})
 
@@ -60,6 +69,15 @@ def test_a_device_that_fails_is_a_problem_of_its_workloads(monkeypatch: pytest.M
     monkeypatch.setattr("costhub.api.cluster.part.open_measurer", fail)
 
     assert dict(measure_part(part()).problems) == {"matmul.128x128x128": "It is gone."}
+
+
+def test_a_worker_that_joins_and_is_another_machine_measures_nothing() -> None:
+    other = measure_part(part(agreed=WorkerFacts("acme-desk-4c", {"kind": "llvm"}, measuring_versions())))
+
+    assert other.rows.num_rows == 0
+    (problem,) = other.problems.values()
+    assert "A worker that joined is" in problem
+    assert "the others are acme-desk-4c" in problem
 
 
 def test_a_worker_says_what_it_is() -> None:

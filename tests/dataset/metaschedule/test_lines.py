@@ -214,6 +214,12 @@ def test_sizes_that_no_array_has_are_refused(extent: float) -> None:
         parse_record(line.encode())
 
 
+def test_sizes_that_are_no_list_are_refused() -> None:
+    line = json.dumps([0, [[[], []], [1.0], {"kind": "llvm"}, [["TENSOR", "float32", {"a": 1}]]]])
+    with pytest.raises(DataError, match="its arguments are not like"):
+        parse_record(line.encode())
+
+
 def test_a_reason_that_quotes_a_line_is_clean_and_short() -> None:
     report = ImportReport()
     report.refuse("a.json", 1, "it has a \x1b]0;owned\x07" + "y" * 10_000)

@@ -272,5 +272,5 @@ def test_all_files_together_have_a_limit(repository: Path, tmp_path: Path) -> No
     with GitRevision(repository.as_uri(), git(repository, "rev-parse", "HEAD")) as revision:
         [file] = revision.files("results")
         targets = [tmp_path / str(number) for number in range(3)]
-        with pytest.raises(HubError, match="more than 6 bytes"):
+        with pytest.raises(HubError, match="together have more than 30 bytes"):
             revision.copy([file] * 3, targets, limit=100, most=30)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from costhub.api.cluster.part import (
     PartResult,
     SentWorkload,
     WorkerFacts,
+    listed,
     measure_part,
     measuring_versions,
     split_parts,
@@ -33,7 +35,7 @@ from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.workload import module_to_json
-from costhub.errors import ArgumentError, DeviceError, MeasureError, class_and_line
+from costhub.errors import ArgumentError, CosthubError, DeviceError, MeasureError, class_and_line
 from costhub.progress import BarWithLines
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ def collect_on_cluster(
         facts = _agreed(client, device)
         queue = _Queue(DataFolder.create(out), facts.device_id, subjects.specs(facts.target, options.lowering))
         nothing = queue.held.slice(0, 0)
-        parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed))
+        parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed, facts))
         return _received(client, queue, parts, trials, progress=progress)
 
 
@@ -120,7 +122,7 @@ def _connected(address: str) -> Iterator[Client]:
         raise ArgumentError("A Dask cluster needs Dask: pip install 'costhub[dask]'.") from error
     try:
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:  # the last two for connections by TLS
         raise MeasureError(
             f"No Dask scheduler answers at {address} ({class_and_line(error)}). `dask scheduler` starts one."
         ) from error
@@ -144,24 +146,25 @@ def _agreed(client: Client, device: str) -> WorkerFacts:
             f"None of the {len(workers)} workers of the cluster measures. Start one on each machine: `{WORKER}`."
         )
     asked = [client.submit(worker_facts, device, workers=[address], pure=False) for address in measuring]
-    facts: list[WorkerFacts] = client.gather(asked)
+    try:
+        facts: list[WorkerFacts] = client.gather(asked)
+    except CosthubError:
+        raise
+    except Exception as error:  # whatever importing costhub on the worker raises
+        raise MeasureError(
+            f"A worker cannot say what it is ({class_and_line(error)}). Install costhub there, in the same version."
+        ) from error
     names = Counter(each.device_id for each in facts)
     if len(names) > 1:
-        listed = " and ".join(f"{count} of {name}" for name, count in names.items())
-        raise DeviceError(
-            f"The workers must be machines of one kind; these are {listed}. Collect from each kind alone."
-        )
+        found = " and ".join(f"{count} of {name}" for name, count in names.items())
+        raise DeviceError(f"The workers must be machines of one kind; these are {found}. Collect from each kind alone.")
     for each in facts:
         if each.versions != measuring_versions():
             raise DeviceError(
-                f"A worker has {_listed(each.versions)}, and this machine has {_listed(measuring_versions())}: "
+                f"A worker has {listed(each.versions)}, and this machine has {listed(measuring_versions())}: "
                 "install the same versions everywhere."
             )
     return facts[0]
-
-
-def _listed(versions: Mapping[str, str]) -> str:
-    return " and ".join(f"{name} {version}" for name, version in versions.items())
 
 
 class _Queue:
@@ -209,9 +212,10 @@ def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int,
     """Hands out the parts, and stores what comes back."""
     from distributed import as_completed
 
+    is_cpu = all(part.agreed.target["kind"] == "llvm" for part in parts)
     done = CollectionProgress(Profile(0), queue.before(trials))
     total, runs = trials * len(queue.workloads), []
-    # A part of which workers die is given up after the scheduler's number of deaths (`allowed-failures`).
+    # Dask gives up a part after so many deaths of workers that it was assigned to (`allowed-failures`).
     futures = client.map(measure_part, parts, resources={MEASURER: 1}, pure=False)
     names = {
         future.key: tuple(each.name for each in part.workloads) for future, part in zip(futures, parts, strict=True)
@@ -224,13 +228,14 @@ def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int,
             runs += [run_s for run_s in result.rows["run_s"].to_pylist() if run_s]
             for _ in range(result.rows.num_rows):
                 shown.step()
-            state = f"{', '.join(names[future.key])}: done; {done.failed} failed in all"
+            outcome = "given up" if result.problems else "done"
+            state = f"{', '.join(names[future.key])}: {outcome}; {done.failed} failed in all"
             shown.show(state)
             shown.log(partial(_progress_text, done, total, state))
             future.release()
     if done.problems and not done.done and not done.before:
         raise MeasureError(f"Nothing could be measured. {next(iter(done.problems.values()))}")
-    noise = RepeatNoise.of(queue.device_id, runs)
+    noise = RepeatNoise.of(queue.device_id, runs, is_cpu=is_cpu)
     return Collection(queue.folder.path, (queue.device_id,), done, (noise,) if noise else ())
 
 
@@ -242,6 +247,10 @@ def _result(future: Future, names: Sequence[str]) -> PartResult:
     """What a part has brought; nothing, with the reason, if all workers died that tried it."""
     try:
         result: PartResult = future.result()
+    except CancelledError as error:
+        raise MeasureError(
+            "The connection to the Dask scheduler was lost. What has arrived is kept, and the same call continues."
+        ) from error
     except Exception as error:  # KilledWorker, and whatever else Dask raises for a task that is lost
         return PartResult((), empty_table("measurements"), dict.fromkeys(names, class_and_line(error)))
     return result

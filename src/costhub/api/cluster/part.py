@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.api.collect import CollectOptions, collect_workloads
-from costhub.api.measuring import open_measurer
+from costhub.api.measuring import local_devices, open_measurer
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
-from costhub.errors import CosthubError
+from costhub.errors import CosthubError, DeviceError
 from costhub.versions import costhub_version, installed_versions
 
 
@@ -35,6 +35,17 @@ class SentWorkload:
 
 
 @dataclass(frozen=True)
+class WorkerFacts:
+    """What a worker is: all workers of a collection must agree in it."""
+
+    device_id: str
+    target: dict[str, Any]
+    """The TVM target."""
+    versions: dict[str, str]
+    """Those of `measuring_versions`."""
+
+
+@dataclass(frozen=True)
 class Part:
     """Some workloads of a collection, which one worker measures."""
 
@@ -49,6 +60,8 @@ class Part:
     """A device of the worker's machine."""
     options: CollectOptions
     seed: int
+    agreed: WorkerFacts
+    """What the workers were when the collection began; one that has joined since may be another machine."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +76,19 @@ class PartResult:
     """Why workloads were given up, by name."""
 
 
-@dataclass(frozen=True)
-class WorkerFacts:
-    """What a worker is: all workers of a collection must agree in it."""
-
-    device_id: str
-    target: dict[str, Any]
-    """The TVM target."""
-    versions: dict[str, str]
-    """Those of `measuring_versions`."""
-
-
 def measuring_versions() -> dict[str, str]:
     """The versions on which a measurement depends."""
     return {"costhub": costhub_version(), "tvm": installed_versions().get("tvm", "none")}
+
+
+def listed(versions: Mapping[str, str]) -> str:
+    """Versions in a sentence.
+
+    Example:
+        >>> listed({"costhub": "0.1.0", "tvm": "0.27.0.post1"})
+        'costhub 0.1.0 and tvm 0.27.0.post1'
+    """
+    return " and ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def worker_facts(device: str) -> WorkerFacts:
@@ -90,7 +102,7 @@ def worker_facts(device: str) -> WorkerFacts:
     """
     from costhub.collector.device.local import find_local
 
-    (local,) = find_local([device])
+    (local,) = find_local(local_devices(device))
     return WorkerFacts(str(local.row["device_id"]), local.target, measuring_versions())
 
 
@@ -128,6 +140,12 @@ def _measured(part: Part, out: Path) -> Mapping[str, str]:
     left_s = part.until - time.time()
     if left_s <= 0:
         return {}
+    here = worker_facts(part.device)
+    if here != part.agreed:
+        raise DeviceError(
+            f"A worker that joined is {here.device_id} with {listed(here.versions)}, and the others are "
+            f"{part.agreed.device_id} with {listed(part.agreed.versions)}; it measured nothing."
+        )
     options = replace(part.options, stop="never")
     with open_measurer(part.device, evaluator=options.evaluator()) as measurer:
         limits: dict[str, Any] = {"trials": part.trials, "budget_s": left_s, "seed": part.seed}

@@ -28,8 +28,9 @@ MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_ROWS_IN_ALL = {"devices": 10_000, "workloads": 200_000, "measurements": 20_000_000}
 """Row limit for all files of a table together: 100 bytes are kept per measurement, and more per row of other tables."""
 MOST_GROUP_BYTES = 1 << 30
-MOST_DECODED_BYTES = 16 << 30
 """Limit for a decompressed row group, according to its footer."""
+MOST_DECODED_BYTES = 16 << 30
+"""Limit for all rows of a file once decoded, where a text that many rows share counts for each."""
 READABLE = Rule(
     id="CH001",
     title="every shard and journal can be read",

@@ -252,7 +252,7 @@ def _arguments(value: Any) -> Arguments | None:
         return None
     try:
         found = tuple((str(dtype)[:_MOST_DTYPE], tuple(map(_extent, shape[:_MOST_AXES]))) for _, dtype, shape in value)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, LookupError) as error:
         raise DataError('its arguments are not like ["TENSOR", "float32", [64, 64]]') from error
     return found
 

@@ -150,9 +150,12 @@ class GitRevision:
         self._fetch_blobs([file.blob for file in files])
         left = most  # A pack of some megabytes may hold terabytes, and name one file a thousand times.
         for file, target in zip(files, targets, strict=True):
-            left -= self._copy(file, target, min(limit, left))
+            said = f"{clean(file.path, 200)} in {self.address} has more than {limit:,} bytes"
+            if left < limit:
+                said = f"The files of {self.address} together have more than {most:,} bytes"
+            left -= self._copy(file, target, min(limit, left), f"{said}; it is refused.")
 
-    def _copy(self, file: GitFile, target: Path, limit: int) -> int:
+    def _copy(self, file: GitFile, target: Path, limit: int, too_large: str) -> int:
         said = f"{clean(file.path, 200)} in {self.address}"
         with self._running("cat-file", "blob", file.blob, timeout_s=_LOCAL_TIMEOUT_S) as git, target.open("xb") as copy:
             size = 0
@@ -161,7 +164,7 @@ class GitRevision:
                     raise HubError(f"{said} is in Git LFS, which is not fetched. Clone the repository with git-lfs.")
                 size += len(block)
                 if size > limit:
-                    raise HubError(f"{said} has more than {limit:,} bytes; it is refused.")
+                    raise HubError(too_large)
                 copy.write(block)
             git.finish(f"{said} cannot be read")
         return size
