@@ -22,7 +22,7 @@ from costhub.api.cluster.part import WorkerFacts, measuring_versions
 from costhub.api.collect import CollectOptions
 from costhub.collector.device.identity import identify
 from costhub.dataset.folder import DataFolder
-from costhub.errors import ArgumentError, DeviceError, MeasureError
+from costhub.errors import ArgumentError, DataError, DeviceError, MeasureError
 
 WORKLOADS = ["matmul.128x128x128", "softmax.512x512", "resnet18.c12"]
 
@@ -59,6 +59,15 @@ def test_a_second_call_measures_what_is_missing(scheduler: str, tmp_path: Path) 
     assert Counter(rows["contributor"].to_pylist()) == {"Ada": 6, "anonymous": 3}
     names = DataFolder.open(tmp_path).workloads(["name"])["name"].to_pylist()
     assert sorted(names) == sorted(WORKLOADS)
+
+
+def test_a_folder_that_somebody_writes_is_refused_before_anything_is_measured(scheduler: str, tmp_path: Path) -> None:
+    folder = DataFolder.create(tmp_path)
+    with (
+        folder.writer(str(identify()["device_id"])),
+        pytest.raises(DataError, match="is being written"),
+    ):
+        collect_on_cluster(WORKLOADS, tmp_path, scheduler, trials=2, progress=False)
 
 
 def test_a_part_that_is_lost_is_a_problem_of_its_workloads(

@@ -34,6 +34,7 @@ from costhub.collector.workload_queue import WorkloadSpec, put_workloads
 from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.layout import empty_table
+from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.dataset.workload import module_to_json
 from costhub.errors import ArgumentError, CosthubError, DeviceError, MeasureError, class_and_line
 from costhub.progress import BarWithLines
@@ -102,10 +103,12 @@ def collect_on_cluster(
     subjects.check()
     with _connected(scheduler) as client:
         facts = _agreed(client, device)
-        queue = _Queue(DataFolder.create(out), facts.device_id, subjects.specs(facts.target, options.lowering))
-        nothing = queue.held.slice(0, 0)
-        parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed, facts))
-        return _received(client, queue, parts, trials, progress=progress)
+        folder = DataFolder.create(out)
+        with folder.writer(facts.device_id) as writer:  # two collections into one folder would measure the same
+            queue = _Queue(folder, writer, facts.device_id, subjects.specs(facts.target, options.lowering))
+            nothing = queue.held.slice(0, 0)
+            parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed, facts))
+            return _received(client, queue, parts, trials, progress=progress)
 
 
 @contextmanager
@@ -172,14 +175,16 @@ class _Queue:
 
     Args:
         folder: Where the rows go.
+        writer: Writes them.
         device_id: The device of the workers.
         workloads: What to measure; a kernel that two networks contain occurs twice.
     """
 
-    def __init__(self, folder: DataFolder, device_id: str, workloads: Sequence[WorkloadSpec]) -> None:
-        self.folder, self.device_id = folder, device_id
-        known = device_id in folder.device_ids()
-        self.held = folder.measurements(device_id) if known else empty_table("measurements")
+    def __init__(
+        self, folder: DataFolder, writer: MeasurementWriter, device_id: str, workloads: Sequence[WorkloadSpec]
+    ) -> None:
+        self.folder, self.writer, self.device_id = folder, writer, device_id
+        self.held = folder.measurements(device_id)
         self.workloads: dict[str, SentWorkload] = {}
         for spec, key in zip(workloads, put_workloads(workloads, folder), strict=True):
             text = module_to_json(spec.module())
@@ -262,10 +267,8 @@ def _store(queue: _Queue, result: PartResult, done: CollectionProgress) -> None:
     for row in result.devices:
         if row["device_id"] not in known:
             queue.folder.put_device(row)
-    if result.rows.num_rows:
-        with queue.folder.writer(queue.device_id) as writer:
-            for row in result.rows.to_pylist():
-                writer.append(row)
+    for row in result.rows.to_pylist():
+        queue.writer.append(row)
     good = result.rows["status"].to_pylist().count("ok")
     done.done += result.rows.num_rows
     done.good += good
