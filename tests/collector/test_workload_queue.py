@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from costhub.collector.workload_queue import QueuedWorkload, make_queue, next_wo
 from costhub.collector.workloads.suites import SuiteWorkload, find_suites
 from costhub.dataset.folder import DataFolder
 from costhub.errors import WorkloadError
+from costhub.isolation.child import Child, ChildDied
 
 
 def queue(workloads: list[SuiteWorkload], folder: DataFolder, target: str) -> list[QueuedWorkload]:
@@ -107,12 +109,13 @@ def test_rows_of_a_folder_are_parents_only_if_a_child_can_replay_them(target: st
     assert later["mutation"] > 0
 
 
-def die(*_: object) -> None:
-    os._exit(3)
-
-
 def test_a_row_that_kills_tvm_costs_the_parents_only(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costhub.collector.workload_queue.which_replay", die)
+    def die(self: Child, *_: object, **__: object) -> None:
+        self.start()
+        os.kill(self.pid or 0, signal.SIGKILL)
+        raise ChildDied("killed by SIGKILL")
+
+    monkeypatch.setattr(Child, "call", die)
     plan = plan_of("matmul.128x128x128", target)
     plan.unchecked = [(0.1, "x")]
 
