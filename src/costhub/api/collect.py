@@ -323,7 +323,7 @@ def _collected(
             state = f"{workload.spec.name} on {row['device_id']}: {best}; {done.failed} failed in all"
             shown.show(state)
             shown.step()
-            shown.log(lambda: f"{done.before * count + done.done:,} of {total:,} programs measured; {state}")
+            shown.log(lambda: progress_text(done, total, state, devices=count))
 
         done = collect(
             workloads,
@@ -338,6 +338,18 @@ def _collected(
     kinds = {each.device_id: each.stored_row["kind"] for each in measurer.devices}
     found = (RepeatNoise.of(name, own, is_cpu=kinds[name] == "cpu") for name, own in runs.items())
     return Collection(out, tuple(kinds), done, tuple(noise for noise in found if noise is not None))
+
+
+def progress_text(done: CollectionProgress, total: int, state: str, *, devices: int = 1) -> str:
+    """What a log says of a collection now and then.
+
+    Args:
+        done: Its progress.
+        total: Programs on all devices, with those that existed.
+        state: What has been measured last.
+        devices: Devices that measure each program.
+    """
+    return f"{done.before * devices + done.done:,} of {total:,} programs measured; {state}"
 
 
 def _reason_to_stop(out: Path, measurer: Measurer, options: CollectOptions, seed: int) -> Callable[[int], str | None]:

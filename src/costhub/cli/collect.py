@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.api.cluster.collect import collect_on_cluster
 from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects
@@ -139,10 +138,7 @@ def command(
     if not suites and not networks:
         raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
     check_tracker_options(tracker, key)
-    if tracker is not None and (check_outputs or profile is not None):
-        raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
-    if dask is not None and (tracker is not None or profile is not None or len(devices) > 1):
-        raise click.UsageError("--dask goes with one --device, and without --tracker and --profile.")
+    _check_elsewhere(tracker, dask, devices, check_outputs=check_outputs, has_profile=profile is not None)
     options = CollectOptions(
         contributor=contributor,
         licence=licence,
@@ -158,6 +154,8 @@ def command(
         what = Subjects(suites, networks)
         limits: dict[str, Any] = {"trials": trials, "budget_s": budget, "options": options, "seed": seed}
         if dask is not None:
+            from costhub.api.cluster.collect import collect_on_cluster
+
             done = collect_on_cluster(what, out, dask, device=devices[0], **limits)
         else:
             done = collect(what, out, device=BoardsAt(tracker, key) if tracker and key else devices, **limits)
@@ -167,6 +165,16 @@ def command(
         from costhub.cards.reports.device_plots import plot_profile
 
         plot_profile({", ".join(done.device_ids): done.progress.profile.as_dict()}, profile)
+
+
+def _check_elsewhere(
+    tracker: str | None, dask: str | None, devices: Sequence[str], *, check_outputs: bool, has_profile: bool
+) -> None:
+    """Refuses options that do not go with boards or with a cluster."""
+    if tracker is not None and (check_outputs or has_profile):
+        raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
+    if dask is not None and (tracker is not None or has_profile or len(devices) > 1):
+        raise click.UsageError("--dask goes with one --device, and without --tracker and --profile.")
 
 
 @contextlib.contextmanager

@@ -128,14 +128,15 @@ def make_queue(
     """
     held = _measured(folder, device_id)
     queue: dict[str, QueuedWorkload] = {}
-    for position, (workload, key) in enumerate(zip(workloads, put_workloads(workloads, folder), strict=True)):
+    put = put_workloads(workloads, folder)
+    for position, (workload, (key, mod)) in enumerate(zip(workloads, put, strict=True)):
         if key in queue:
             continue
         before = held.get(key, [])
         # The seed advances with the existing programs, or a resumed run would draw the same programs again.
         make_sampler = partial(
             open_sampler,
-            workload.module(),
+            mod,
             json.dumps(target),
             seed=seed + 1000 * position + len(before),
             seen=frozenset(r["program_id"] for r in before),
@@ -153,7 +154,7 @@ def make_queue(
     return list(queue.values())
 
 
-def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list[str]:
+def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list[tuple[str, Any]]:
     """Writes the rows of workloads into a folder, each with the networks of its row there as well.
 
     Args:
@@ -161,16 +162,17 @@ def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list
         folder: Where the rows go.
 
     Returns:
-        The id of each workload.
+        The id of each workload, and its module, which takes time to make.
     """
     stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
     stored = {row["workload_id"]: row["networks"] for row in stored_rows}
     rows: dict[str, dict[str, Any]] = {}
-    ids = []
+    found = []
     for each in workloads:
-        row = workload_row(each.module(), name=each.name, operator=each.family, networks=each.networks)
+        mod = each.module()
+        row = workload_row(mod, name=each.name, operator=each.family, networks=each.networks)
         key = row["workload_id"]
-        ids.append(key)
+        found.append((key, mod))
         if key in rows:
             rows[key]["networks"] = _joined(row["networks"], rows[key]["networks"])
         else:
@@ -178,7 +180,7 @@ def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list
     for key, row in rows.items():
         row["networks"] = _joined(stored.get(key), row["networks"])
     folder.put_workloads(list(rows.values()))
-    return ids
+    return found
 
 
 def _replayable(module_json: str, traces: Sequence[str], target_kind: str) -> list[bool]:

@@ -11,7 +11,6 @@ import pytest
 
 from costhub.api.cluster.part import (
     Part,
-    SentWorkload,
     WorkerFacts,
     measure_part,
     measuring_versions,
@@ -20,15 +19,16 @@ from costhub.api.cluster.part import (
 )
 from costhub.api.collect import CollectOptions
 from costhub.collector.device.identity import identify
+from costhub.collector.workloads.network_kernels import TextWorkload
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.workload import module_to_json
 from costhub.errors import DeviceError
 
 
-def sent(name: str) -> SentWorkload:
+def sent(name: str) -> TextWorkload:
     found = find_workload(name)
-    return SentWorkload(found.name, found.family, (("net", 2.0),), module_to_json(found.module()))
+    return TextWorkload(found.name, found.family, (("net", 2.0),), module_to_json(found.module()))
 
 
 def part(**changed: Any) -> Part:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from costhub.api.cluster.part import (
     Part,
     PartResult,
-    SentWorkload,
     WorkerFacts,
     listed,
     measure_part,
@@ -26,11 +25,12 @@ from costhub.api.cluster.part import (
     split_parts,
     worker_facts,
 )
-from costhub.api.collect import Collection, CollectOptions, RepeatNoise
+from costhub.api.collect import Collection, CollectOptions, RepeatNoise, progress_text
 from costhub.api.measuring import check_limits
 from costhub.api.subjects import read_subjects
 from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
+from costhub.collector.workloads.network_kernels import TextWorkload
 from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.layout import empty_table
@@ -185,10 +185,11 @@ class _Queue:
     ) -> None:
         self.folder, self.writer, self.device_id = folder, writer, device_id
         self.held = folder.measurements(device_id)
-        self.workloads: dict[str, SentWorkload] = {}
-        for spec, key in zip(workloads, put_workloads(workloads, folder), strict=True):
-            text = module_to_json(spec.module())
-            self.workloads.setdefault(key, SentWorkload(spec.name, spec.family, tuple(spec.networks), text))
+        self.counts = Counter(self.held["workload_id"].to_pylist())
+        self.workloads: dict[str, TextWorkload] = {}
+        for spec, (key, mod) in zip(workloads, put_workloads(workloads, folder), strict=True):
+            if key not in self.workloads:
+                self.workloads[key] = TextWorkload(spec.name, spec.family, spec.networks, module_to_json(mod))
 
     def parts(self, like: Part) -> list[Part]:
         """What is missing, in parts.
@@ -196,8 +197,7 @@ class _Queue:
         Args:
             like: What all parts have in common.
         """
-        held = Counter(self.held["workload_id"].to_pylist())
-        missing = {key: like.trials - held[key] for key in self.workloads if held[key] < like.trials}
+        missing = {key: like.trials - self.counts[key] for key in self.workloads if self.counts[key] < like.trials}
         names, parts = list(missing), []
         for place, part in enumerate(split_parts(list(missing.values()), PART_PROGRAMS)):
             keys = [names[each] for each in part]
@@ -209,8 +209,7 @@ class _Queue:
 
     def before(self, trials: int) -> int:
         """Programs that the folder holds of these workloads; at most the trials of each."""
-        held = Counter(self.held["workload_id"].to_pylist())
-        return sum(min(held[key], trials) for key in self.workloads)
+        return sum(min(self.counts[key], trials) for key in self.workloads)
 
 
 def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int, *, progress: bool) -> Collection:
@@ -236,16 +235,12 @@ def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int,
             outcome = "given up" if result.problems else "done"
             state = f"{', '.join(names[future.key])}: {outcome}; {done.failed} failed in all"
             shown.show(state)
-            shown.log(partial(_progress_text, done, total, state))
+            shown.log(partial(progress_text, done, total, state))
             future.release()
     if done.problems and not done.done and not done.before:
         raise MeasureError(f"Nothing could be measured. {next(iter(done.problems.values()))}")
     noise = RepeatNoise.of(queue.device_id, runs, is_cpu=is_cpu)
     return Collection(queue.folder.path, (queue.device_id,), done, (noise,) if noise else ())
-
-
-def _progress_text(done: CollectionProgress, total: int, state: str) -> str:
-    return f"{done.before + done.done:,} of {total:,} programs measured; {state}"
 
 
 def _result(future: Future, names: Sequence[str]) -> PartResult:

@@ -14,24 +14,10 @@ import pyarrow.compute as pc
 
 from costhub.api.collect import CollectOptions, collect_workloads
 from costhub.api.measuring import local_devices, open_measurer
+from costhub.collector.workloads.network_kernels import TextWorkload
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.workload import module_from_json
 from costhub.errors import CosthubError, DeviceError
 from costhub.versions import costhub_version, installed_versions
-
-
-@dataclass(frozen=True)
-class SentWorkload:
-    """A workload on its way to a worker."""
-
-    name: str
-    family: str
-    networks: tuple[tuple[str, float], ...]
-    module_json: str
-
-    def module(self) -> Any:
-        """The workload as a ``tvm.IRModule``."""
-        return module_from_json(self.module_json)
 
 
 @dataclass(frozen=True)
@@ -49,7 +35,7 @@ class WorkerFacts:
 class Part:
     """Some workloads of a collection, which one worker measures."""
 
-    workloads: tuple[SentWorkload, ...]
+    workloads: tuple[TextWorkload, ...]
     known: pa.Table
     """Rows of the measurements table that exist already; they count as trials and are not measured again."""
     trials: int

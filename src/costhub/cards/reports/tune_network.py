@@ -121,23 +121,20 @@ def network_usage(network: Mapping[str, Any]) -> str:
 
 def tvm_usage(network: Mapping[str, Any]) -> str:
     """Python code that loads the library of a network with only TVM and calls it."""
-    place = ", tvm.cuda()" if on_gpu(network) else ""
+    before, device, place = "", "tvm.cuda()", ", tvm.cuda()"
+    if not on_gpu(network):
+        device, place = "tvm.cpu()", ""
+        before = (
+            "import os\n\n"
+            f'os.environ["TVM_NUM_THREADS"] = "{network["threads"]}"  # by default, TVM uses half of the CPUs\n'
+            'os.environ["TVM_BIND_THREADS"] = "0"  # by default, TVM takes the CPUs from 0 up, in every process\n'
+        )
     inputs = ", ".join(
         f"tvm.runtime.tensor(np.zeros({tuple(shape)!r}, {dtype!r}){place})" for dtype, shape in network["inputs"]
     )
-    if on_gpu(network):
-        return (
-            "import numpy as np, tvm\nfrom tvm import relax\n\n"
-            f"library = tvm.runtime.load_module({network['library']!r})\n"
-            'network = relax.VirtualMachine(library, tvm.cuda())["main"]\n'
-            f"outputs = network({inputs})  # a sequence, even of one output"
-        )
     return (
-        "import os\n\n"
-        f'os.environ["TVM_NUM_THREADS"] = "{network["threads"]}"  # by default, TVM uses half of the CPUs\n'
-        'os.environ["TVM_BIND_THREADS"] = "0"  # by default, TVM takes the CPUs from 0 up, in every process\n'
-        "import numpy as np, tvm\nfrom tvm import relax\n\n"
+        f"{before}import numpy as np, tvm\nfrom tvm import relax\n\n"
         f"library = tvm.runtime.load_module({network['library']!r})\n"
-        'network = relax.VirtualMachine(library, tvm.cpu())["main"]\n'
+        f'network = relax.VirtualMachine(library, {device})["main"]\n'
         f"outputs = network({inputs})  # a sequence, even of one output"
     )

@@ -264,6 +264,10 @@ def isa_level(name: str) -> IsaLevel:
     return ISA_LEVELS[name]
 
 
+CUDA_NEEDS = "the driver, and the runtime of CUDA 13 (libcudart.so.13) where the system's loader finds it"
+"""What TVM uses an NVIDIA GPU through."""
+
+
 def cuda_facts() -> dict[str, Any]:
     """What TVM's CUDA runtime reports about the first GPU.
 
@@ -277,10 +281,7 @@ def cuda_facts() -> dict[str, Any]:
 
     device = tvm.cuda(0)
     if not device.exist:
-        raise DeviceError(
-            "TVM sees no cuda device on this machine; --device auto is its CPU. It needs the driver, and the runtime "
-            "of CUDA 13 (libcudart.so.13) where the system's loader finds it."
-        )
+        raise DeviceError(f"TVM sees no cuda device on this machine; --device auto is its CPU. It needs {CUDA_NEEDS}.")
     return {
         "name": str(device.device_name),
         "compute_version": str(device.compute_version),

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.device.cpu_state import core_count
-from costhub.collector.device.identity import ISA_LEVELS, cpu_flags, identify, isa_level
+from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, cpu_flags, identify, isa_level
 from costhub.errors import DeviceError
 from costhub.names import close_names
+from costhub.versions import installed_versions
 
 
 def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
@@ -39,8 +40,8 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
         return {**fields, "num-cores": threads or core_count()}
     if not tvm.device(kind, 0).exist:
         raise DeviceError(
-            f"TVM sees no {kind} device on this machine; --device auto is its CPU. For NVIDIA's, TVM needs the driver, "
-            "and the runtime of CUDA 13 (libcudart.so.13) where the system's loader finds it."
+            f"TVM sees no {kind} device on this machine; --device auto is its CPU. "
+            f"For NVIDIA's, TVM needs {CUDA_NEEDS}."
         )
     check_cuda_compiler()
     exported = json.loads(str(tvm.target.Target.from_device(kind)))
@@ -63,7 +64,7 @@ def check_cuda_compiler() -> None:
         if found is None:
             raise DeviceError(
                 "TVM compiles for NVIDIA's GPUs with their run-time compiler, whose Python package is not installed: "
-                "pip install 'apache-tvm[cuda]==0.27.0.post1'."
+                f"pip install 'apache-tvm[cuda]=={installed_versions()['tvm']}'."
             )
     try:
         nvcc.find_cuda_path()

@@ -24,25 +24,31 @@ LEAST_FLOP, LEAST_BYTES = 2e5, 1e6
 
 
 @dataclass(frozen=True)
-class NetworkWorkload:
-    """One kernel of one or more networks."""
+class TextWorkload:
+    """A workload that can be sent to another process, or to another machine."""
 
     name: str
-    """Operators, shapes of data and weights, and the start of its id."""
+    """Its readable name; of a kernel, operators, shapes of data and weights, and the start of its id."""
     family: str
     """One of `costhub.dataset.operator_class.FAMILIES`."""
     networks: tuple[tuple[str, float], ...]
     """Networks that it occurs in, by name, and how often in each."""
     module_json: str
     """The module, as TVM JSON."""
+
+    def module(self) -> Any:
+        """The workload as a ``tvm.IRModule`` with one function ``main``."""
+        return module_from_json(self.module_json)
+
+
+@dataclass(frozen=True)
+class NetworkWorkload(TextWorkload):
+    """One kernel of one or more networks."""
+
     flop: float
     """Floating-point operations of one run."""
     argument_bytes: float
     """Bytes of its inputs and output."""
-
-    def module(self) -> Any:
-        """The kernel as a ``tvm.IRModule`` with one function ``main``."""
-        return module_from_json(self.module_json)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import json
 import logging
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,13 @@ from costhub.dataset.metaschedule.import_database import MOST_LINE_BYTES, databa
 from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
 from costhub.dataset.metaschedule.import_records import find_workload
 from costhub.dataset.metaschedule.import_workloads import MOST_LINE_BYTES as MOST_WORKLOAD_BYTES
-from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads, default_name, unique_name
+from costhub.dataset.metaschedule.import_workloads import (
+    ImportedWorkload,
+    ImportedWorkloads,
+    default_name,
+    loaded_workloads,
+    unique_name,
+)
 from costhub.dataset.metaschedule.lines import (
     BLANK,
     RECORDS_FILE,
@@ -35,7 +41,7 @@ from costhub.errors import DataError
 from costhub.progress import bar
 from costhub.terminal_text import counted
 
-_BATCH, _WORKLOAD_BATCH = 2000, 64
+_BATCH = 2000
 _CHUNK = 64
 
 
@@ -193,7 +199,7 @@ class _Examiner:
         log, taken, digest = self._found.log, set[str](), hashlib.sha256()
         firsts: dict[str, tuple[int, int]] = {}
         lines = (line for line in read_lines(path, most_bytes=MOST_WORKLOAD_BYTES) if _is_filled(line, path, log))
-        for number, (line, reply) in enumerate(self._examined_workloads(lines)):
+        for number, (line, reply) in enumerate(loaded_workloads(lines, self._pool)):
             digest.update(line.text + b"\n")
             where = f"{path.name} line {line.number}"
             if not isinstance(reply, ExaminedWorkload):
@@ -218,11 +224,6 @@ class _Examiner:
             if first != number:
                 log.add("DB09", where, f"it is the workload of line {first_line}")
         self._known.digest = digest.hexdigest()
-
-    def _examined_workloads(self, lines: Iterable[Line]) -> Iterator[tuple[Line, Any]]:
-        """Each line, and what a child makes of it."""
-        for batch in batches(lines, _WORKLOAD_BATCH):
-            yield from zip(batch, self._pool.load([each.text for each in batch]), strict=True)
 
     def read_records(self, path: Path, *, progress: bool) -> None:
         """Reads every record, and replays the readable ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -143,6 +143,17 @@ class ImportedWorkloads:
     """64 hex digits that name the database."""
 
 
+def loaded_workloads(lines: Iterable[Line], pool: ImportPool) -> Iterator[tuple[Line, Any]]:
+    """Each line of a file of workloads, and what a child makes of it; a batch at a time.
+
+    Args:
+        lines: The lines.
+        pool: Its children read them.
+    """
+    for batch in batches(lines, _BATCH_LINES):
+        yield from zip(batch, pool.load([line.text for line in batch]), strict=True)
+
+
 def load_workloads(
     path: Path,
     pool: ImportPool,
@@ -164,17 +175,14 @@ def load_workloads(
         DataError: The file cannot be read or holds no workload, or the names do not fit.
     """
     workloads, digest = ImportedWorkloads(), hashlib.sha256()
-    number = -1
-    for batch in batches(_workload_lines(path, report), _BATCH_LINES):
-        for line, reply in zip(batch, pool.load([line.text for line in batch]), strict=True):
-            number += 1
-            digest.update(line.text + b"\n")
-            if isinstance(reply, LoadedWorkload):
-                version = origins.get(str(reply.row["workload_id"]), reply.tvm_version)
-                workloads.found[number] = ImportedWorkload(reply.row, version)
-            else:
-                workloads.lost[number] = f"its workload (line {line.number}) could not be imported"
-                report.refuse(path.name, line.number, line.why or reply)
+    for number, (line, reply) in enumerate(loaded_workloads(_workload_lines(path, report), pool)):
+        digest.update(line.text + b"\n")
+        if isinstance(reply, LoadedWorkload):
+            version = origins.get(str(reply.row["workload_id"]), reply.tvm_version)
+            workloads.found[number] = ImportedWorkload(reply.row, version)
+        else:
+            workloads.lost[number] = f"its workload (line {line.number}) could not be imported"
+            report.refuse(path.name, line.number, line.why or reply)
     if not workloads.found:
         example = f" Line {report.refusals[0].line}: {report.refusals[0].why}." if report.refusals else ""
         raise DataError(f"{path} holds no workload that TVM 0.27 can read.{example}")

@@ -114,10 +114,10 @@ def finish_network(
     def timed(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
         report_step(f"checking and timing {label}")
         try:
-            with _network_timer(built.inputs, finished.threads, target, boards) as timer:
+            with _network_timer(built.inputs, finished, boards) as timer:
                 finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
                 finished = replace(finished, latencies=timer.measure())
-                finished = replace(finished, notes=(*finished.notes, *getattr(timer, "notes", ())))
+                finished = replace(finished, notes=(*finished.notes, *timer.notes))
         except (MeasureError, DeviceError) as error:  # no board, or one of a different kind
             finished = replace(finished, error=str(error))
         if boards is not None and finished.latencies:
@@ -193,25 +193,24 @@ def _finished(
     library = out / f"{label}.so"
     library.unlink(missing_ok=True)  # of an earlier search
     threads = int(json.loads(target).get("num-cores") or core_count())
+    begun = FinishedNetwork(label, threads, device_kind=_kind_of(target))
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
         args = network, target, os.fspath(database.resolve())
         built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, lowering=lowering))
         if not isinstance(built, BuiltNetwork):
-            return FinishedNetwork(label, threads, f"{failing}: {built.rstrip('.')}.")
-        described = replace(_described(network, label, threads, built, lowering), device_kind=_kind_of(target))
-        finished = examine(described, built, tuned, untuned)
+            return replace(begun, error=f"{failing}: {built.rstrip('.')}.")
+        finished = examine(_described(begun, network, built, lowering), built, tuned, untuned)
         if finished.error is None:
             _publish(Path(tuned), library)
             finished = replace(finished, library=str(library))
     return finished
 
 
-def _described(network: str, label: str, threads: int, built: BuiltNetwork, lowering: Lowering) -> FinishedNetwork:
+def _described(begun: FinishedNetwork, network: str, built: BuiltNetwork, lowering: Lowering) -> FinishedNetwork:
     """A network that is compiled, but not yet checked or timed."""
-    return FinishedNetwork(
-        label,
-        threads,
+    return replace(
+        begun,
         reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
         inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
         fast_math=lowering.fast_math,
@@ -223,9 +222,9 @@ def _described(network: str, label: str, threads: int, built: BuiltNetwork, lowe
 
 
 def _network_timer(
-    inputs: tuple[Any, ...], threads: int, target: str, boards: Boards | None
+    inputs: tuple[Any, ...], finished: FinishedNetwork, boards: Boards | None
 ) -> AbstractContextManager[AnyNetworkTimer]:
-    here = NetworkTimer(inputs, threads, _kind_of(target))
+    here = NetworkTimer(inputs, finished.threads, finished.device_kind)
     return here if boards is None else board_network_timer(inputs, boards)
 
 

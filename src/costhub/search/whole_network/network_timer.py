@@ -239,6 +239,8 @@ class BoardNetworkTimer:
     """NumPy arrays."""
     child: Child
     """Holds the session."""
+    notes: tuple[str, ...] = ()
+    """As for `NetworkTimer`; empty: torch is never timed."""
     _names: list[str] = field(default_factory=list)
 
     def load_library(self, name: str, path: str) -> Arrays:

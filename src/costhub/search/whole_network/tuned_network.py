@@ -134,9 +134,10 @@ def load_machine(library: str | Path) -> tuple[Any, Any]:
         module = tvm.runtime.load_module(os.fspath(library))
     except Exception as error:
         if _NEEDS_CUDA in str(error):
+            from costhub.collector.device.identity import CUDA_NEEDS
+
             raise NetworkError(
-                f"{library} is for an NVIDIA GPU, and TVM cannot use one here: it needs the driver, and the runtime of "
-                "CUDA 13 (libcudart.so.13) where the system's loader finds it."
+                f"{library} is for an NVIDIA GPU, and TVM cannot use one here: it needs {CUDA_NEEDS}."
             ) from error
         raise
     device = tvm.cuda() if CUDA in _kinds(module) else tvm.cpu()
