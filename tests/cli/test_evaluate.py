@@ -160,3 +160,22 @@ def test_a_folder_that_is_no_model_exits_with_2(data: Path, capsys: pytest.Captu
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evaluate", "--help"]) == 0
     assert "costhub evaluate nvidia-h200 --data measurements/" in capsys.readouterr().out
+
+
+def test_a_model_of_ones_own_is_named_by_its_file(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "class Longest:\n    def predict(self, rows, counts):\n        return {}\n"
+    (tmp_path / "mine.py").write_text(code.format("-counts"))
+    capsys.readouterr()
+
+    assert run(["evaluate", f"{tmp_path}/mine.py:Longest", "--data", str(data), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert f"Model Longest, from {tmp_path}/mine.py:Longest." in err
+    assert 0 <= json.loads(out)["totals"]["top_1"] <= 1
+
+    (tmp_path / "mine.py").write_text(code.format("1 / 0"))
+    assert run(["evaluate", f"{tmp_path}/mine.py:Longest", "--data", str(data)]) == 1
+    assert "`predict` of Longest failed (ZeroDivisionError" in capsys.readouterr().err
+    assert run(["evaluate", f"{tmp_path}/mine.py:Shortest", "--data", str(data)]) == 1
+    assert "has nothing named Shortest" in capsys.readouterr().err

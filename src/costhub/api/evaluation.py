@@ -16,11 +16,12 @@ from costhub.dataset.folder import DataFolder, chosen_devices
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.dataset.splits.split import find_split
-from costhub.errors import DataError, ModelError, class_and_line
+from costhub.errors import DataError, ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import ResolvedModel
 from costhub.hub.data import DataAddress, find_data
 from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_scores
+from costhub.models.own_code import own_scorer
 from costhub.models.protocol import CostModel, Scores
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def evaluate(
     program for the device that measured it.
 
     Args:
-        model: A name, address or folder as for `costhub.load_model`, a model, or any object with `predict`
-            (`Ranker`).
+        model: A name, address or folder as for `costhub.load_model`; a model; FILE.py:NAME, MODULE:NAME or any
+            object or class with `predict` (`Ranker`).
         data: Where the measurements are, as for `costhub.load_programs`; or programs, in memory or in blocks.
         device: Devices whose programs to use; not needed if the data or the split have only one.
         split: The split whose test workloads to use: its name in the data, its file, or a `Split`.
@@ -75,7 +76,8 @@ def evaluate(
     Raises:
         DataError: The data do not exist, the model has learned from all of the workloads, or no two programs of
             one workload differ by more than the noise.
-        ModelError: The model cannot read these programs.
+        ArgumentError: FILE.py:NAME cannot be imported, or has no `predict`.
+        ModelError: The model cannot read these programs, or its own `predict` fails.
         ScoreError: A score is NaN or infinite.
         CosthubError: No model, device or split has this name.
 
@@ -87,7 +89,7 @@ def evaluate(
         pairwise      0.899 ±0.008
         spearman      0.928 ±0.010
     """
-    choice = resolve_model(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
+    choice = own_scorer(model) or resolve_model(os.fspath(model))
     if isinstance(data, str | os.PathLike | DataAddress):
         place = data if isinstance(data, DataAddress) else find_data(data)
         chosen, devices = _chosen(place, device, split)  # Names are checked before the model loads torch or XGBoost.
@@ -165,46 +167,11 @@ def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Ma
                 f"The model reads features of {reads}, and the programs hold those of {programs.spec}: load them with "
                 f"spec={reads!r}."
             )
-        found = model.predict(programs.rows, programs.counts)
-        return checked_scores(found, programs.n, whose=name_of(model))
+        found: Scores = model.predict(programs.rows, programs.counts)
+        return found
     scores = np.zeros(programs.n)
     for number in np.unique(programs.device):
         row, own = rows.get(programs.device_ids[number], {}), programs.device == number
         bound = model.bind(row) if row.get("kind") else model
         scores[own] = bound.predict_programs(programs if own.all() else programs.select(own))
     return scores
-
-
-def name_of(model: Any) -> str:
-    """The name of a model: its own, or that of its class."""
-    return str(getattr(model, "name", "") or type(model).__name__)
-
-
-def checked_scores(scores: Any, n: int, *, whose: str) -> Scores:
-    """(n,) what `predict` returned, as numbers.
-
-    Args:
-        scores: What it returned.
-        n: The number of programs.
-        whose: The name of the model.
-
-    Raises:
-        ModelError: It is not one number for each program.
-
-    Example:
-        >>> checked_scores([1, 2], 2, whose="mine").tolist()
-        [1.0, 2.0]
-    """
-    try:
-        found: Scores = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:  # a tensor of torch that needs a gradient
-        raise ModelError(
-            f"`predict` of {whose} returned something else than numbers ({class_and_line(error):.200}). It must return "
-            f"a NumPy array of shape ({n},)."
-        ) from error
-    if found.shape != (n,):
-        hint = "; `.squeeze(1)` removes the last dimension" if found.shape == (n, 1) else ""
-        raise ModelError(
-            f"`predict` of {whose} returned an array of shape {found.shape} for {n} programs; it must be ({n},){hint}."
-        )
-    return found

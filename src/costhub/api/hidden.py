@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.evaluation import name_of
 from costhub.api.models import load_model
-from costhub.api.replay.own_code import own_scorer
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder
@@ -20,6 +18,7 @@ from costhub.dataset.splits.split import find_split
 from costhub.errors import ArgumentError
 from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores
+from costhub.models.own_code import name_of, own_scorer
 
 if TYPE_CHECKING:
     from costhub.models.protocol import CostModel, Scores

@@ -20,11 +20,12 @@ Example:
   costhub evaluate nvidia-h200 --data measurements/
   costhub evaluate my-model/ --data measurements/ --split my-split.json --json
   costhub evaluate my-model/ --data measurements/ --device cpu-1c --device cpu-2c
+  costhub evaluate mine.py:MyModel --data nvidia-h200 --split workload-12-seed0
 """
 
 
 @click.command("evaluate", epilog=EXAMPLE)
-@click.argument("model", type=MODEL, metavar="MODEL")
+@click.argument("model", type=MODEL, metavar="MODEL|FILE.py:NAME")
 @click.option(
     "--data",
     "place",
@@ -63,6 +64,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Score MODEL (a name, an address or a model folder) on measured programs.
+
+    FILE.py:NAME is an object or class of your own with predict(rows, counts); the file is run as is.
 
     Workloads that the model was trained on are left out unless --all is given: a good score on them does
     not mean a good model. Programs of different devices are never compared with one another; each workload

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from costhub.api.replay.bench import SUITE, BenchOptions, bench_search
-from costhub.api.replay.own_code import imported
 from costhub.dataset.splits.split import Split, find_split, save_split
 from costhub.errors import ArgumentError, CosthubError
 from costhub.hub.catalogue.hubs import list_models
 from costhub.hub.data import find_data
+from costhub.models.own_code import imported
 from costhub.search.replay.judge import ReplaySettings
 from costhub.search.replay.strategies import GeneticOrder
 

@@ -34,6 +34,16 @@ def test_a_refusal_is_told_and_exits_with_1(costhub: Any, measured: Any, tmp_pat
     assert (told["accepted"], told["merged"], told["comparisons"][0]["replayed"]) == (False, None, 40)
 
 
+def test_a_refused_contribution_in_a_folder_says_how_to_close_it(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    held = measured(tmp_path / "held")
+    inbox = measured(tmp_path / "held" / "contributions" / "abc")
+
+    done = costhub("review", str(inbox), "--against", str(held), "--shallow")
+
+    assert done.code == 1
+    assert done.out.splitlines()[-1] == f"Remove the folder {inbox} to close the contribution."
+
+
 def test_the_rules_of_check_are_among_the_reasons(costhub: Any, measured: Any, tmp_path: Path) -> None:
     folder = measured(tmp_path / "data")
     (folder / "measurements/amd-epyc-zen5-1c/x.pkl").write_bytes(b"\x80\x04.")

@@ -145,6 +145,7 @@ def test_times_that_are_no_numbers_are_refused(run_secs: Any) -> None:
         (line(trace=[{}, []]), "its trace is not a pair"),
         (line(arguments=[["TENSOR", "float32"]]), "its arguments are not like"),
         (line(arguments=[["TENSOR", "float32", ["x"]]]), "its arguments are not like"),
+        (line(arguments=[["TENSOR", "float32", [1] * 65]]), "its arguments are not like"),
     ],
 )
 def test_other_lines_are_refused(text: bytes, why: str) -> None:

@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from costhub.api.evaluation import name_of
 from costhub.api.models import load_model
-from costhub.api.replay.own_code import imported, own_scorer
 from costhub.api.replay.result import ReplayResult, write_t4
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder
@@ -19,6 +17,7 @@ from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import device_rows
 from costhub.hub.catalogue.find import AUTO
 from costhub.hub.data import find_data
+from costhub.models.own_code import imported, name_of, own_scorer
 from costhub.progress import bar
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import REPLAY_STRATEGIES, WITHOUT_MODEL, ReplayFactory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -66,6 +67,7 @@ def command(
 
 
 def _lines(verdict: ReviewVerdict) -> Iterator[str]:
+    from costhub.hub.contribute import INBOX
     from costhub.terminal_text import clean
 
     for found in verdict.comparisons:
@@ -82,3 +84,5 @@ def _lines(verdict: ReviewVerdict) -> Iterator[str]:
     if len(verdict.reasons) > SHOWN:
         yield f"  ... and {len(verdict.reasons) - SHOWN} more; --json lists them all"
     yield f"{verdict.subject}: {'accepted' if verdict.is_accepted else 'refused'}."
+    if not verdict.is_accepted and Path(verdict.subject).parent.name == INBOX:
+        yield f"Remove the folder {verdict.subject} to close the contribution."

@@ -61,7 +61,7 @@ def figures_of(
     """The figures of a model on the programs of a data folder.
 
     Args:
-        model: A name, an address or a model folder.
+        model: A name, an address, a model folder, or FILE.py:NAME.
         place: The data; the device that it names is the only one by default.
         devices: Whose measurements to use; may be empty if the data or the split have only one.
         split: Evaluate on its test workloads only.
@@ -74,10 +74,17 @@ def figures_of(
     """
     from costhub.api.evaluation import evaluate
     from costhub.api.models import resolve_model
+    from costhub.models.own_code import name_of, own_scorer
 
-    chosen = resolve_model(model)
-    click.echo(f"Model {chosen.entry.name or model} ({chosen.entry.arch}).", err=True)
-    found = evaluate(model, place, device=devices or None, split=split, every=every, noise_floor=noise_floor)
+    own = own_scorer(model)
+    if own is None:
+        chosen = resolve_model(model)
+        click.echo(f"Model {chosen.entry.name or model} ({chosen.entry.arch}).", err=True)
+    else:
+        click.echo(f"Model {name_of(own)}, from {model}.", err=True)
+    found = evaluate(
+        model if own is None else own, place, device=devices or None, split=split, every=every, noise_floor=noise_floor
+    )
     return described_figures(found, place.folder)
 
 

@@ -251,10 +251,16 @@ def _arguments(value: Any) -> Arguments | None:
     if value is None:
         return None
     try:
-        found = tuple((str(dtype)[:_MOST_DTYPE], tuple(map(_extent, shape[:_MOST_AXES]))) for _, dtype, shape in value)
+        found = tuple((str(dtype)[:_MOST_DTYPE], _shape(sizes)) for _, dtype, sizes in value)
     except (ValueError, TypeError, OverflowError, LookupError) as error:
         raise DataError('its arguments are not like ["TENSOR", "float32", [64, 64]]') from error
     return found
+
+
+def _shape(sizes: Any) -> tuple[int, ...]:
+    if not isinstance(sizes, list) or len(sizes) > _MOST_AXES:
+        raise ValueError(sizes)
+    return tuple(map(_extent, sizes))
 
 
 def _extent(value: Any) -> int:

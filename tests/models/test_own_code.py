@@ -11,8 +11,8 @@ import pytest
 
 from costhub.api.models import load_model
 from costhub.api.replay.bench import BenchOptions, bench_search
-from costhub.api.replay.own_code import OwnModel, imported, own_scorer
 from costhub.errors import ArgumentError, CosthubError, ModelError
+from costhub.models.own_code import OwnModel, imported, own_scorer
 from costhub.search.replay.judge import ReplaySettings
 from costhub.search.replay.strategies import RandomOrder
 

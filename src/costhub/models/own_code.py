@@ -1,4 +1,4 @@
-"""Provides own_scorer and imported: models and strategies of the user's own, whose mistakes become sentences."""
+"""Provides own_scorer and imported: cost models and strategies of the user's own, whose mistakes become sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from costhub.api.evaluation import checked_scores, name_of
+import numpy as np
+
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.errors import ArgumentError, CosthubError, ModelError, class_and_line, failing_as
 from costhub.models.protocol import CostModel, Scores
@@ -100,3 +101,38 @@ def imported(reference: str) -> Any:
         raise ArgumentError(f"{place} has nothing named {name}; give FILE.py:NAME or MODULE:NAME.") from error
     except Exception as error:
         raise ArgumentError(f"{reference} cannot be imported: {class_and_line(error)}") from error
+
+
+def name_of(model: Any) -> str:
+    """The name of a model: its own, or that of its class."""
+    return str(getattr(model, "name", "") or type(model).__name__)
+
+
+def checked_scores(scores: Any, n: int, *, whose: str) -> Scores:
+    """(n,) what `predict` returned, as numbers.
+
+    Args:
+        scores: What it returned.
+        n: The number of programs.
+        whose: The name of the model.
+
+    Raises:
+        ModelError: It is not one number for each program.
+
+    Example:
+        >>> checked_scores([1, 2], 2, whose="mine").tolist()
+        [1.0, 2.0]
+    """
+    try:
+        found: Scores = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:  # a tensor of torch that needs a gradient
+        raise ModelError(
+            f"`predict` of {whose} returned something else than numbers ({class_and_line(error):.200}). It must return "
+            f"a NumPy array of shape ({n},)."
+        ) from error
+    if found.shape != (n,):
+        hint = "; `.squeeze(1)` removes the last dimension" if found.shape == (n, 1) else ""
+        raise ModelError(
+            f"`predict` of {whose} returned an array of shape {found.shape} for {n} programs; it must be ({n},){hint}."
+        )
+    return found
