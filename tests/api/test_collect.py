@@ -15,6 +15,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import module_to_json
 from costhub.errors import ArgumentError, CosthubError, UnknownNameError
 from costhub.transfer.collection_stop import LearningCurve
+from tests.relax_networks import two_layers
 
 
 def test_a_licence_is_looked_at_before_anything_is_measured(tmp_path: Path) -> None:
@@ -87,6 +88,14 @@ def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path
     assert collect({"mine": mod}, out, trials=2, progress=False).progress.done == 0
 
 
+def test_a_network_in_memory_is_measured_into_a_folder_of_data_only(tmp_path: Path) -> None:
+    done = collect(two_layers(16), tmp_path / "data", trials=1, progress=False)
+
+    assert done.good + done.failed > 0
+    assert not list((tmp_path / "data").glob("network*"))
+    assert collect(two_layers(16), tmp_path / "data", trials=1, progress=False).progress.done == 0
+
+
 def _names(out: Path) -> dict[str, str]:
     from costhub.dataset.folder import DataFolder
 
@@ -104,6 +113,7 @@ def _names(out: Path) -> dict[str, str]:
         ({"budget_s": float("nan")}, "budget_s=nan is not a time"),
         ({"options": CollectOptions(model="no-such-device")}, "no-such-device"),
         ({"options": CollectOptions(shares="model=1")}, "name it with --model"),
+        ({"options": CollectOptions(model="any-cpu")}, "proposes the programs of the share `model`, which is 0"),
         ({"options": CollectOptions(shares="mutation=1,nope=0")}, "is not a source"),
     ],
 )

@@ -112,6 +112,13 @@ def test_a_compilation_replaces_an_earlier_one_and_nothing_else(compiled: Compil
         check_folder(tmp_path)
 
 
+def test_options_of_networks_are_refused_for_kernels(tmp_path: Path) -> None:
+    for changed in ({"precision": "bf16"}, {"fast_math": True}):
+        with pytest.raises(ArgumentError, match="change how the operators of a network become kernels"):
+            compile("matmul.128x128x128", tmp_path / "out", options=CompileOptions(**changed), progress=False)
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_interrupted_compilation_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(job: Any, *_: Any) -> None:
         (tmp_path / "database_workload.json").touch()

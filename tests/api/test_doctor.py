@@ -49,6 +49,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_read(tmp_path: Path) -> 
 
 def test_a_target_is_attributes_or_a_device(searched: Path) -> None:
     assert len(costhub.doctor(searched, target='{"kind": "llvm"}', replay=False).examination.records) == 12
+    assert len(costhub.doctor(searched, target="auto", replay=False).examination.records) == 12
     with pytest.raises(DataError, match=r'"arch": "sm_80"\}, only for '):
         costhub.doctor(searched, target="nvidia-a100", replay=False)
     for text, words in (("{", "is not JSON; write for example"), ("{}", "is empty; write for example")):

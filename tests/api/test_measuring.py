@@ -17,7 +17,8 @@ from costhub.collector.device.identity import identify
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites
 from costhub.errors import ArgumentError
-from costhub.hub.catalogue.devices import load_devices
+from costhub.files import CACHE_VARIABLE
+from costhub.hub.catalogue.devices import keep_probed_figures, load_devices
 
 
 def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> None:
@@ -47,6 +48,18 @@ def test_what_is_learned_of_a_device_later_completes_its_row(tmp_path: Path) -> 
     (row,) = folder.devices().to_pylist()
     assert row == {**first, "peak_gflops": 12.5, "probed_at": row["probed_at"]}, "what was known stays"
     assert row["probed_at"] is not None
+
+
+def test_the_figures_that_were_probed_here_come_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    probed_at = "2026-11-25T12:00:00+00:00"
+    keep_probed_figures({**identify(), "aliases": ["desk"], "peak_gflops": 12.5, "probed_at": probed_at})
+
+    with open_measurer("auto", evaluator=Evaluator()) as measurer:
+        (row,) = folder_of(tmp_path / "data", measurer).devices().to_pylist()
+
+    assert (row["peak_gflops"], row["probed_at"].isoformat()) == (12.5, probed_at)
+    assert row["aliases"] != ["desk"], "only figures"
 
 
 def test_an_alias_of_this_machine_stands_for_its_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from costhub.cli.main import run
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
+from costhub.hub.catalogue.find import choose_model
 from costhub.hub.catalogue.hubs import list_models
 from costhub.models.architectures import new_model
 from costhub.models.folder import load_model
@@ -274,6 +275,9 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
     assert f"Of {len(cpus)} models, it ranks 32 programs measured here best" in chosen
     told = json.loads((tmp_path / "model/adaptation.json").read_text())
     assert told["source"] == chosen.split()[1]
+    (row,) = DataFolder.open(data).devices().to_pylist()
+    default = choose_model("auto", row).entry.name
+    assert (f"`costhub tune` by itself would take {default};" in chosen) == (told["source"] != default)
 
 
 @pytest.mark.slow
@@ -322,6 +326,11 @@ def test_what_does_not_go_together_is_refused_before_anything_is_measured(
     assert "gain" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--key", "pi4"]) != 0
     assert "--tracker and --key go together" in capsys.readouterr().err
+    boards = ["--tracker", "127.0.0.1:9", "--key", "pi4"]
+    assert run(["adapt", "auto", "--out", out, *boards, "--device", "auto"]) != 0
+    assert "--device names a device of this machine" in capsys.readouterr().err
+    assert run(["adapt", "auto", "--out", out, "--data", "nvidia-h200", "--suite", "resnet18"]) != 0
+    assert "and nvidia-h200 is a name in a hub. Write ./nvidia-h200 for a folder" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--device", "acme-one", "--trials", "4"]) != 0
     said = capsys.readouterr().err
     assert "This machine has no device named 'acme-one'" in said

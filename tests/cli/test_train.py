@@ -220,7 +220,10 @@ def test_a_model_can_be_meant_for_another_device_than_those_it_learned_from(
     info = load_model(out)[1]
     assert (info.device_id, info.device_ids) == ("any-cpu", ("acme-one",))
     build_data(data, device_id="blit-two")
-    several = ["--device", "acme-one", "--device", "blit-two", "--for", "blit-two"]
+    both = ["--device", "acme-one", "--device", "blit-two"]
+    assert run([*arguments, *both, "--out", str(tmp_path / "of-both")]) == 0
+    assert load_model(tmp_path / "of-both")[1].device_ids == ("acme-one", "blit-two")
+    several = [*both, "--for", "blit-two"]
     assert run([*arguments, *several, "--out", str(tmp_path / "two")]) == 0
     rows = json.loads((tmp_path / "two/evaluation.json").read_text())["workloads"]
     assert {row["device_id"] for row in rows} == {"blit-two"}

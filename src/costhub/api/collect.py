@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,7 +101,7 @@ class CollectOptions:
         """The shares.
 
         Raises:
-            ArgumentError: They have the wrong form, or include a model but none is named.
+            ArgumentError: They have the wrong form, include a model but none is named, or the reverse.
         """
         from costhub.collector.propose.sampler import Shares
 
@@ -108,6 +109,11 @@ class CollectOptions:
         found = Shares.parse(text) if isinstance(text, str) else text or Shares()
         if found.model and self.model is None:
             raise ArgumentError("The shares include a model: name it with --model (model=... in Python).")
+        if self.model is not None and not found.model:
+            raise ArgumentError(
+                "A model proposes the programs of the share `model`, which is 0: give --shares (shares=... in Python), "
+                "such as random=0.4,mutation=0.4,model=0.2, or leave the model out."
+            )
         return found
 
 
@@ -250,15 +256,16 @@ def collect(
         for name in local_devices(device):
             guide.check_local_kind(name)
     DataFolder.check_place(out)
-    subjects = read_subjects(what, Path(out))
-    subjects.check(local_devices(device))
-    check_boards(device)
-    with open_measurer(device, evaluator=options.evaluator()) as measurer:
-        if options.check_outputs and measurer.boards is not None:
-            raise ArgumentError("Outputs can be compared on this machine only; leave the comparison out for boards.")
-        workloads = subjects.specs(measurer.target, options.lowering)
-        limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
-        return collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
+    with tempfile.TemporaryDirectory(prefix="costhub-collect-") as scratch:  # a data folder holds no networks
+        subjects = read_subjects(what, Path(scratch))
+        subjects.check(local_devices(device))
+        check_boards(device)
+        with open_measurer(device, evaluator=options.evaluator()) as measurer:
+            if options.check_outputs and measurer.boards is not None:
+                raise ArgumentError("Outputs can be compared on this machine only; not at boards.")
+            workloads = subjects.specs(measurer.target, options.lowering)
+            limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
+            return collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
 
 
 def collect_workloads(

@@ -20,7 +20,7 @@ from costhub.api.compile_inputs import (
     known_rows,
 )
 from costhub.api.models import ChosenModel, ModelChoice
-from costhub.api.subjects import Subjects, network_jobs, read_subjects
+from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.cards.reports.compile_summary import compile_text
 from costhub.errors import ArgumentError, DataError, NetworkError, WorkloadError
 from costhub.files import read_regular, refuse_newer, write_replacing
@@ -200,6 +200,7 @@ def compile(
     folders = data_folders(options.data)
     check_held_out(options.without, folders)
     subjects = read_subjects(what, Path(out))
+    check_lowering(subjects, options.lowering)
     subjects.check()
     found = find_target(device)
     from costhub.search.zero_trials.known import KnownSchedules

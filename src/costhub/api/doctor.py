@@ -215,8 +215,11 @@ def _target(text: str) -> dict[str, Any]:
         if not found:
             raise ArgumentError(f"The target {text:.99} is empty; write for example {_EXAMPLE}.")
         return dict(found)
+    from costhub.collector.device.local import find_local, local_kind
     from costhub.hub.catalogue.names import resolve_device
 
+    if local_kind(text) == "cpu":  # `auto`, or a part of this machine, listed or not
+        return {name: value for name, value in find_local([text])[0].target.items() if name in _OF_A_CHIP}
     device = resolve_device(text)
     if device.target is None:
         raise DeviceError(f"{device.device_id} has no target in the index of devices; give one, such as {_EXAMPLE}.")

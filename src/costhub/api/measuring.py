@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from costhub.errors import AmbiguousNameError, ArgumentError, UnknownNameError
 
@@ -151,19 +151,35 @@ def load_average() -> float:
 def folder_of(out: Path, measurer: Measurer) -> DataFolder:
     """The data folder `out`, created if it is missing, with a row for each device of the measurer.
 
-    A board that has been probed since it was added brings its figures along.
+    The figures of `costhub probe` come along: a board's from the board, others from the cache of this machine.
     """
-    from costhub.collector.probe.probe import COLUMNS as PROBED
     from costhub.dataset.folder import DataFolder
+    from costhub.hub.catalogue.devices import probed_figures
 
     folder = DataFolder.create(out)
-    known = {row["device_id"]: row for row in folder.devices().to_pylist()}
     for device in measurer.devices:
-        before = known.get(device.device_id)
-        if before is None:
-            folder.put_device(device.stored_row)
-            continue
-        probed = {name: value for name, value in device.stored_row.items() if name in PROBED}
-        if before.get("probed_at") is None and probed.get("probed_at") is not None:
-            folder.put_device({**before, **probed})
+        figures = probed_figures(device.device_id) if measurer.boards is None else {}
+        put_device(folder, {**device.stored_row, **_probed(figures)})
     return folder
+
+
+def put_device(folder: DataFolder, row: Mapping[str, Any]) -> None:
+    """Adds the row of a device to a folder; to a row that is there, the figures of a probe that it lacks.
+
+    Args:
+        folder: The data folder.
+        row: The row of the devices table.
+    """
+    known = {each["device_id"]: each for each in folder.devices().to_pylist()}
+    before = known.get(row["device_id"])
+    if before is None:
+        folder.put_device(row)
+    elif before.get("probed_at") is None and row.get("probed_at") is not None:
+        folder.put_device({**before, **_probed(row)})
+
+
+def _probed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What `costhub probe` found out about a device."""
+    from costhub.collector.probe.probe import COLUMNS as PROBED
+
+    return {name: row[name] for name in PROBED if row.get(name) is not None}

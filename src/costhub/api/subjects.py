@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
-from costhub.errors import UnknownNameError, WorkloadError
+from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 from costhub.files import read_regular
 
 if TYPE_CHECKING:
@@ -325,6 +325,19 @@ def _module_in(path: Path) -> Any:
             "tvm.ir.save_json(module)."
         ) from error
     return module_from_json(text)
+
+
+def check_lowering(subjects: Subjects, lowering: Lowering) -> None:
+    """Refuses options that change how networks become kernels where no network is named: they would do nothing.
+
+    Raises:
+        ArgumentError: There is no network, and the options are not the default.
+    """
+    if not subjects.networks and (lowering.is_bf16 or lowering.fast_math):
+        raise ArgumentError(
+            "--precision and --fast-math change how the operators of a network become kernels, and no network is "
+            "named. A kernel is tuned as it is: leave them out."
+        )
 
 
 MOST_BYTES = 2.0**28

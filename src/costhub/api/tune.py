@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.api.measuring import Where, check_boards, check_limits, load_average, local_devices, open_measurer
 from costhub.api.models import ChosenModel, ModelChoice
-from costhub.api.subjects import Subjects, network_jobs, read_subjects
+from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
 from costhub.errors import CosthubError, WorkloadError
@@ -50,7 +50,8 @@ class TuneOptions:
     draft: str | CostModel | None = None
     """A cheap model that ranks all candidates, so that the model scores only the best of them."""
     stop: str = "gain"
-    """When the search ends before its trials are spent: gain (when another batch promises too little) or never."""
+    """When the search ends before its trials are spent: gain (when another batch promises too little), variation
+    (when the model's predictions no longer vary) or never."""
     from_scratch: bool = False
     """Measure only what the strategy proposes. Otherwise the first batch also includes the fastest schedules that the
     hub knows for this very workload."""
@@ -158,6 +159,7 @@ def tune(
     for name in local_devices(device):
         for choice in filter(None, (chosen, draft)):
             choice.check_local_kind(name)
+    check_lowering(subjects, options.lowering)
     subjects.check(local_devices(device))
     check_boards(device)
     return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)

@@ -288,6 +288,8 @@ def command(
     from costhub.models.folder import check_replaceable
 
     check_tracker_options(tracker, key)
+    if tracker is not None and device is not None:
+        raise click.UsageError("--device names a device of this machine, and --tracker measures on boards; give one.")
     check_replaceable(out)
     how = Carrying(method, named_values(pairs), source_data, seed, arch, allow_other_kind).checked()
     named = None if name == AUTO else find_model(name, arch=arch)
@@ -299,6 +301,7 @@ def command(
         opened: AbstractContextManager[AdaptTarget] = nullcontext(stored)
     else:
         _refuse(SPLIT_WITHOUT_DATA, chosen)
+        _refuse_dataset(data)
         _check_live(suites, networks, where, None if allow_other_kind else named)
         folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials, stop = trials or TRIALS, stop or DEFAULT_STOP
@@ -319,6 +322,23 @@ def _refuse(why: str, option: str | None) -> None:
     """Refuses an option that is given, and does not go with the others."""
     if option is not None:
         raise click.UsageError(why)
+
+
+def _refuse_dataset(data: str | None) -> None:
+    """Refuses the name of a dataset or device of a hub for the folder of new measurements."""
+    from costhub.errors import CosthubError
+    from costhub.hub.data import find_data
+
+    if data is None or Path(data).exists() or "/" in data.removeprefix("costhub/"):
+        return
+    try:
+        find_data(data)
+    except CosthubError:
+        return
+    raise click.UsageError(
+        f"With --suite, --network or --tracker, --data is the folder for new measurements, and {data} is a name in a "
+        f"hub. Write ./{data} for a folder of that name."
+    )
 
 
 def _check_live(
@@ -382,9 +402,9 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
 def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | None) -> str | None:
     """Says before measuring that adapting is not worth it where the model knows the device's instructions."""
     from costhub.hub.catalogue.devices import knows_instructions
-    from costhub.hub.catalogue.find import models_of_kind
+    from costhub.hub.catalogue.find import AUTO, choose_model
 
-    found = named or models_of_kind(row, arch=arch)[0]
+    found = named or choose_model(AUTO, row, arch=arch)
     if not knows_instructions(found.entry.devices, row):
         return None
     return (
@@ -402,7 +422,7 @@ def _source(
     seed: int,
 ) -> tuple[ResolvedModel, CostModel]:
     """The source model, bound to the target: the named one, or the one that ranks the target best."""
-    from costhub.hub.catalogue.find import models_of_kind
+    from costhub.hub.catalogue.find import AUTO, choose_model, models_of_kind
     from costhub.hub.pull import pull_resolved
     from costhub.models.folder import load_model
     from costhub.transfer.sources import rank_sources
@@ -419,8 +439,9 @@ def _source(
             f"Of {counted(len(models), 'model')}, it ranks {counted(best.programs, 'program')} measured here best: "
             f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
-        if chosen != listed[0].entry.name:
-            reason += f" `costhub tune` by itself would take {listed[0].entry.name}; `costhub evaluate` compares them."
+        default = choose_model(AUTO, row, arch=arch).entry.name
+        if chosen != default:
+            reason += f" `costhub tune` by itself would take {default}; `costhub evaluate` compares them."
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)
     return candidates[chosen], models[chosen]
 

@@ -171,6 +171,8 @@ def _check_elsewhere(
     tracker: str | None, dask: str | None, devices: Sequence[str], *, check_outputs: bool, has_profile: bool
 ) -> None:
     """Refuses options that do not go with boards or with a cluster."""
+    if tracker is not None and tuple(devices) != ("auto",):
+        raise click.UsageError("--device names a device of this machine, and --tracker measures on boards; give one.")
     if tracker is not None and (check_outputs or has_profile):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
     if dask is not None and (tracker is not None or has_profile or len(devices) > 1):

@@ -179,7 +179,7 @@ def command(
     info = describe_model(
         model, train, device_id=name, seed=seed, licence=licence, metrics=totals, test_workloads=split.test
     )
-    info = replace(_with_data(info, place, devices), train_devices=devices if meant_for else ())
+    info = replace(_with_data(info, place, devices), train_devices=devices if len(devices) > 1 or meant_for else ())
     _save(model, out, info, figures, partial)
     _report(out, info, figures, 0 if valid is None else len(set(valid.workload.tolist())), as_json=as_json)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costhub.dataset.check.folder import check_folder
+from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
 from costhub.hub.remote.address import AddressError
@@ -35,6 +36,8 @@ class Offer:
     files: Mapping[str, int]
     """Path within the contribution -> bytes."""
     facts: DataFacts
+    networks: tuple[str, ...] = ()
+    """Networks that the workloads are from, as the rows name them: those of files have the files' names."""
 
     @property
     def bytes(self) -> int:
@@ -119,6 +122,7 @@ def contribute(
             contribution_id({path: hash_file(local).sha256 for path, local in files.items()}),
             {path: local.stat().st_size for path, local in files.items()},
             data_facts(ready.folder),
+            _networks(ready.folder),
         )
         sent = _sent_earlier(repo, head, offer)
         if sent is not None:
@@ -126,6 +130,11 @@ def contribute(
         if not is_agreed(agree, offer):
             return None
         return _send(repo, offer, files)
+
+
+def _networks(folder: Path) -> tuple[str, ...]:
+    uses = DataFolder.open(folder).workloads(["networks"])["networks"].to_pylist()
+    return tuple(sorted({str(each["name"]) for networks in uses for each in networks or ()}))
 
 
 def contribution_id(files: Mapping[str, str]) -> str:

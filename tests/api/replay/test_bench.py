@@ -11,7 +11,7 @@ import pytest
 
 from costhub.api.replay.bench import SUITE, BenchOptions, bench_search
 from costhub.dataset.splits.split import Split, find_split, save_split
-from costhub.errors import ArgumentError, CosthubError
+from costhub.errors import ArgumentError, CosthubError, ModelError
 from costhub.hub.catalogue.hubs import list_models
 from costhub.hub.data import find_data
 from costhub.models.own_code import imported
@@ -69,6 +69,16 @@ def test_a_model_that_has_learned_from_the_workloads_is_refused() -> None:
 
     with pytest.raises(ArgumentError, match=r"costhub/nvidia-h200-gbt has learned from \d+ of these 10 workloads"):
         bench_search("model", "costhub/nvidia-h200-gbt", options=new, progress=False)
+
+
+def test_a_model_that_is_wrong_for_one_device_is_refused_before_any_is_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    def played(*arguments: Any, **named: Any) -> None:
+        raise AssertionError("a device was played")
+
+    monkeypatch.setattr("costhub.api.replay.bench.load_replay", played)
+
+    with pytest.raises(ModelError, match="None of the devices"):
+        bench_search("model", "any-gpu", progress=False)
 
 
 def test_a_strategy_of_a_file_sees_features_and_is_scored(data: Path, mine: Path) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from costhub.dataset.folder import DataFolder
+
 TO = "hf-hub:acme/data"
 
 
@@ -30,6 +32,10 @@ def test_everything_that_will_be_sent_is_shown(costhub: Any, mine: str, hugging_
         "personal",
     ):
         assert word in done.out
+    uses = DataFolder.open(mine).workloads()["networks"].to_pylist()
+    names = sorted({each["name"] for networks in uses for each in networks or ()})
+    assert names
+    assert f"  networks     {', '.join(names[:10])}" in done.out
     assert done.out.splitlines()[-1] == "Nothing was sent."
     assert hugging_face.pulls.get("datasets/acme/data", []) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from costhub.api.cluster.part import (
     worker_facts,
 )
 from costhub.api.collect import Collection, CollectOptions, RepeatNoise, progress_text
-from costhub.api.measuring import check_limits
+from costhub.api.measuring import check_limits, put_device
 from costhub.api.subjects import read_subjects
 from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
@@ -99,9 +100,9 @@ def collect_on_cluster(
     if options.stop != "never" or not isinstance(options.model, str | None):
         raise ArgumentError("On a cluster, a collection has no rule to stop, and its model is given by name.")
     DataFolder.check_place(out)
-    subjects = read_subjects(what, Path(out))
-    subjects.check()
-    with _connected(scheduler) as client:
+    with tempfile.TemporaryDirectory(prefix="costhub-collect-") as scratch, _connected(scheduler) as client:
+        subjects = read_subjects(what, Path(scratch))
+        subjects.check()
         facts = _agreed(client, device)
         folder = DataFolder.create(out)
         with folder.writer(facts.device_id) as writer:  # two collections into one folder would measure the same
@@ -258,10 +259,8 @@ def _result(future: Future, names: Sequence[str]) -> PartResult:
 
 def _store(queue: _Queue, result: PartResult, done: CollectionProgress) -> None:
     """Writes the rows of a part into the folder, and counts them."""
-    known = {row["device_id"] for row in queue.folder.devices(["device_id"]).to_pylist()}
     for row in result.devices:
-        if row["device_id"] not in known:
-            queue.folder.put_device(row)
+        put_device(queue.folder, row)
     for row in result.rows.to_pylist():
         queue.writer.append(row)
     good = result.rows["status"].to_pylist().count("ok")

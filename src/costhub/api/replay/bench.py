@@ -103,9 +103,12 @@ def bench_search(
     METHODS.check(options.method)
     played: list[ReplayWorkload] = []
     scores, names, method, devices = [], set(), "", _devices(options)
+    is_named = own is None and model is not None
+    # All at once: a model that is wrong for the last device must not cost the scores of those before.
+    named = {device: _named_model(cast("str", model), device, options) for device in devices if is_named}
     with bar(len(devices) * options.workloads, desc=name, unit="workload", enabled=progress) as shown:
         for device in devices:
-            scorer = own if own is not None or model is None else _named_model(cast("str", model), device, options)
+            scorer = named.get(device, own)
             workloads = _workloads(device, scorer, options, has_features=needs_features, progress=progress)
             new_model, method = _models(scorer, options.method)
             names.add("" if scorer is None else name_of(scorer))

@@ -11,11 +11,13 @@ import click
 
 from costhub.cli.shared.interaction import confirmed, size_text
 from costhub.cli.shared.options import yes_option
-from costhub.terminal_text import counted
+from costhub.terminal_text import clean, counted
 
 if TYPE_CHECKING:
     from costhub.hub.contribute import Offer
 
+SHOWN = 10
+"""Networks that are named."""
 EXAMPLE = """
 \b
 Example:
@@ -87,6 +89,9 @@ def _lines(offer: Offer) -> Iterator[str]:
     others = "" if facts.ok == facts.total else "; the others are failures and their errors"
     yield f"  latencies    {facts.ok:,} of {counted(facts.total, 'row')}{others}"
     yield f"  workloads    {facts.workloads}"
+    if offer.networks:
+        more = f" and {len(offer.networks) - SHOWN} more" if len(offer.networks) > SHOWN else ""
+        yield f"  networks     {', '.join(clean(name, 60) for name in offer.networks[:SHOWN])}{more}"
     yield f"  size         {size_text(offer.bytes)} in {counted(len(offer.files), 'file')}"
     yield f"  licence      {', '.join(facts.licences)}"
     yield f"  contributor  {', '.join(facts.contributors) or 'not named'}"
