@@ -89,11 +89,11 @@ def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path
 
 
 def test_a_network_in_memory_is_measured_into_a_folder_of_data_only(tmp_path: Path) -> None:
-    done = collect(two_layers(16), tmp_path / "data", trials=1, progress=False)
+    done = collect(two_layers(128), tmp_path / "data", trials=1, progress=False)
 
     assert done.good + done.failed > 0
     assert not list((tmp_path / "data").glob("network*"))
-    assert collect(two_layers(16), tmp_path / "data", trials=1, progress=False).progress.done == 0
+    assert collect(two_layers(128), tmp_path / "data", trials=1, progress=False).progress.done == 0
 
 
 def _names(out: Path) -> dict[str, str]:

@@ -129,7 +129,7 @@ def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path)
         (["--suite", "resnet18", "--key", "pi4"], "--tracker"),
         (
             ["--suite", "resnet18", "--tracker", "127.0.0.1:9", "--key", "pi4", "--device", "cuda"],
-            "--device names a device of this machine, and --tracker measures on boards",
+            "--device selects a device of this machine; leave it out with --tracker.",
         ),
         (["--suite", "resnet18", "--shares", "random=2"], "sum to 1"),
         (["--suite", "resnet18", "--shares", "random=0.5,model=0.5"], "--model"),

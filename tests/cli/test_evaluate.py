@@ -175,7 +175,7 @@ def test_a_model_of_ones_own_is_named_by_its_file(
     assert 0 <= json.loads(out)["totals"]["top_1"] <= 1
 
     (tmp_path / "mine.py").write_text(code.format("1 / 0"))
-    assert run(["evaluate", f"{tmp_path}/mine.py:Longest", "--data", str(data)]) == 1
+    assert run(["evaluate", f"{tmp_path}/mine.py:Longest", "--data", str(data)]) == 2
     assert "`predict` of Longest failed (ZeroDivisionError" in capsys.readouterr().err
-    assert run(["evaluate", f"{tmp_path}/mine.py:Shortest", "--data", str(data)]) == 1
+    assert run(["evaluate", f"{tmp_path}/mine.py:Shortest", "--data", str(data)]) == 2
     assert "has nothing named Shortest" in capsys.readouterr().err

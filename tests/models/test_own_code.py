@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,14 @@ from costhub.errors import ArgumentError, CosthubError, ModelError
 from costhub.models.own_code import OwnModel, imported, own_scorer
 from costhub.search.replay.judge import ReplaySettings
 from costhub.search.replay.strategies import RandomOrder
+
+_measured = runpy.run_path(str(Path(__file__).parents[1] / "cli/measured_folder.py"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = _measured["build_data"](tmp_path_factory.mktemp("measured") / "data")
+    return folder
 
 
 class Model:

@@ -251,10 +251,10 @@ def collect(
     check_limits(trials, budget_s=budget_s)
     check_licence(options.licence)
     COLLECT_STOPS.check(options.stop)
-    options.parsed_shares()
     if (guide := options.guide()) is not None:
         for name in local_devices(device):
             guide.check_local_kind(name)
+    options.parsed_shares()
     DataFolder.check_place(out)
     with tempfile.TemporaryDirectory(prefix="costhub-collect-") as scratch:  # a data folder holds no networks
         subjects = read_subjects(what, Path(scratch))
@@ -262,7 +262,7 @@ def collect(
         check_boards(device)
         with open_measurer(device, evaluator=options.evaluator()) as measurer:
             if options.check_outputs and measurer.boards is not None:
-                raise ArgumentError("Outputs can be compared on this machine only; not at boards.")
+                raise ArgumentError("Outputs can be compared on this machine only, not at boards.")
             workloads = subjects.specs(measurer.target, options.lowering)
             limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
             return collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)

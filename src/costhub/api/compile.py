@@ -200,8 +200,8 @@ def compile(
     folders = data_folders(options.data)
     check_held_out(options.without, folders)
     subjects = read_subjects(what, Path(out))
-    check_lowering(subjects, options.lowering)
     subjects.check()
+    check_lowering(subjects, options.lowering)
     found = find_target(device)
     from costhub.search.zero_trials.known import KnownSchedules
 
@@ -233,6 +233,15 @@ def check_folder(out: Path) -> None:
         raise DataError(f"{out} holds the results of something else, such as `costhub tune`. Choose another folder.")
 
 
+def _remove_libraries(out: Path) -> None:
+    """Removes the libraries of an earlier compilation in the folder, as its report names them."""
+    if (report := out / REPORT).exists():
+        content = json.loads(read_regular(report, limit=MAX_REPORT_BYTES, error=DataError))
+        for entry in (*content.get("workloads", ()), *content.get("networks", ())):
+            if library := entry.get("library"):
+                (out / Path(library).name).unlink(missing_ok=True)
+
+
 @dataclass(frozen=True)
 class _Compilation:
     """A compilation whose names have been checked."""
@@ -259,6 +268,7 @@ class _Compilation:
             raise ArgumentError("Two workloads have the same name; name each one once, or pass a dictionary in Python.")
         with SearchFolder(self.out) as folder:
             # An interrupted compilation leaves a database, which the next one may replace.
+            _remove_libraries(self.out)
             begun = {"costhub": KIND, "version": REPORT_VERSION, "is_finished": False}
             write_replacing(self.out / REPORT, json.dumps(begun).encode())
             kernels = self._kernels(jobs, known, plan, folder, own)

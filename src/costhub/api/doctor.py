@@ -126,8 +126,8 @@ def doctor(
     Args:
         folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, optionally gzipped, or as
             ``.sqlite``, from TVM 0.10 to 0.27.
-        target: Use only the records of one target: a device of `costhub devices`, or a TVM target as JSON, of which
-            only the attributes given are compared.
+        target: Use only the records of one target: a device of `costhub devices`, ``auto`` or a part of this
+            machine, or a TVM target as JSON, of which only the attributes given are compared.
         replay: Replay every schedule; without it, an examination takes seconds.
         run: Build and run programs for CPUs that this machine can run, and compare their outputs: all programs, or
             this many of the fastest of each workload.

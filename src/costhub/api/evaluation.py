@@ -76,10 +76,9 @@ def evaluate(
     Raises:
         DataError: The data do not exist, the model has learned from all of the workloads, or no two programs of
             one workload differ by more than the noise.
-        ArgumentError: FILE.py:NAME cannot be imported, or has no `predict`.
         ModelError: The model cannot read these programs, or its own `predict` fails.
         ScoreError: A score is NaN or infinite.
-        CosthubError: No model, device or split has this name.
+        CosthubError: No model, device or split has this name, or FILE.py:NAME cannot be imported.
 
     Example:
         >>> print(evaluate("nvidia-h200", "nvidia-h200", split="workload-12-seed0"))  # doctest: +SKIP
@@ -89,15 +88,15 @@ def evaluate(
         pairwise      0.899 ±0.008
         spearman      0.928 ±0.010
     """
-    choice = own_scorer(model) or resolve_model(os.fspath(model))
+    choice = own_scorer(model) or resolve_model(str(model))
     if isinstance(data, str | os.PathLike | DataAddress):
         place = data if isinstance(data, DataAddress) else find_data(data)
         chosen, devices = _chosen(place, device, split)  # Names are checked before the model loads torch or XGBoost.
-        ranker = read_model(choice) if isinstance(choice, ResolvedModel) else choice
+        ranker = _loaded(choice)
         blocks: Sequence[Programs] = [_selected(ranker, place, devices, chosen, every=every)]
         rows = device_rows(place.path, blocks[0].device_ids)
     else:
-        ranker = read_model(choice) if isinstance(choice, ResolvedModel) else choice
+        ranker = _loaded(choice)
         blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
         rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
     scores, kept = [np.zeros(0)], []
@@ -106,6 +105,10 @@ def evaluate(
         kept.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
     programs = Programs.join(kept) if kept else _NONE
     return evaluate_scores(np.concatenate(scores), programs, noise_floor=noise_floor)
+
+
+def _loaded(choice: Any) -> Any:
+    return read_model(choice) if isinstance(choice, ResolvedModel) else choice
 
 
 _NO_ROWS: FloatArray = np.zeros((0, 0), np.float32)

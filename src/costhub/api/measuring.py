@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from costhub.errors import AmbiguousNameError, ArgumentError, UnknownNameError
+from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, UnknownNameError
 
 if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
@@ -154,32 +155,40 @@ def folder_of(out: Path, measurer: Measurer) -> DataFolder:
     The figures of `costhub probe` come along: a board's from the board, others from the cache of this machine.
     """
     from costhub.dataset.folder import DataFolder
-    from costhub.hub.catalogue.devices import probed_figures
 
     folder = DataFolder.create(out)
     for device in measurer.devices:
-        figures = probed_figures(device.device_id) if measurer.boards is None else {}
-        put_device(folder, {**device.stored_row, **_probed(figures)})
+        figures = _figures_of(device.device_id) if measurer.boards is None else {}
+        put_device(folder, {**device.stored_row, **figures})
     return folder
 
 
+def _figures_of(device_id: str) -> dict[str, Any]:
+    """What `costhub probe` found out about a device of this machine; nothing if the cache cannot be read."""
+    from costhub.collector.probe.probe import COLUMNS as PROBED
+    from costhub.hub.catalogue.devices import probed_figures
+
+    try:
+        found = probed_figures(device_id)
+        probed_at = datetime.fromisoformat(found["probed_at"])  # JSON has no times
+    except (CosthubError, OSError, LookupError, TypeError, ValueError):
+        return {}
+    known = {name: found[name] for name in PROBED if found.get(name) is not None}
+    return {**known, "probed_at": probed_at}
+
+
 def put_device(folder: DataFolder, row: Mapping[str, Any]) -> None:
-    """Adds the row of a device to a folder; to a row that is there, the figures of a probe that it lacks.
+    """Adds the row of a device to a folder; a row that is there and has not been probed gets the figures of a probe.
 
     Args:
         folder: The data folder.
         row: The row of the devices table.
     """
+    from costhub.collector.probe.probe import COLUMNS as PROBED
+
     known = {each["device_id"]: each for each in folder.devices().to_pylist()}
     before = known.get(row["device_id"])
     if before is None:
         folder.put_device(row)
     elif before.get("probed_at") is None and row.get("probed_at") is not None:
-        folder.put_device({**before, **_probed(row)})
-
-
-def _probed(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What `costhub probe` found out about a device."""
-    from costhub.collector.probe.probe import COLUMNS as PROBED
-
-    return {name: row[name] for name in PROBED if row.get(name) is not None}
+        folder.put_device({**before, **{name: row.get(name) for name in PROBED if name in row}})

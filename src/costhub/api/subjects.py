@@ -335,8 +335,8 @@ def check_lowering(subjects: Subjects, lowering: Lowering) -> None:
     """
     if not subjects.networks and (lowering.is_bf16 or lowering.fast_math):
         raise ArgumentError(
-            "--precision and --fast-math change how the operators of a network become kernels, and no network is "
-            "named. A kernel is tuned as it is: leave them out."
+            "--precision and --fast-math (precision=, fast_math= in Python) change how the operators of a network "
+            "become kernels, and no network is named. A kernel stays as it is: leave them out."
         )
 
 

@@ -159,8 +159,8 @@ def tune(
     for name in local_devices(device):
         for choice in filter(None, (chosen, draft)):
             choice.check_local_kind(name)
-    check_lowering(subjects, options.lowering)
     subjects.check(local_devices(device))
+    check_lowering(subjects, options.lowering)
     check_boards(device)
     return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
 

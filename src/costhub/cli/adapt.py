@@ -287,9 +287,7 @@ def command(
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
 
-    check_tracker_options(tracker, key)
-    if tracker is not None and device is not None:
-        raise click.UsageError("--device names a device of this machine, and --tracker measures on boards; give one.")
+    check_tracker_options(tracker, key, (device or AUTO,))
     check_replaceable(out)
     how = Carrying(method, named_values(pairs), source_data, seed, arch, allow_other_kind).checked()
     named = None if name == AUTO else find_model(name, arch=arch)
@@ -300,8 +298,7 @@ def command(
         stored = _stored_target(data, device, chosen, trials, seed)
         opened: AbstractContextManager[AdaptTarget] = nullcontext(stored)
     else:
-        _refuse(SPLIT_WITHOUT_DATA, chosen)
-        _refuse_dataset(data)
+        _refuse_stored(chosen, data)
         _check_live(suites, networks, where, None if allow_other_kind else named)
         folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials, stop = trials or TRIALS, stop or DEFAULT_STOP
@@ -324,15 +321,18 @@ def _refuse(why: str, option: str | None) -> None:
         raise click.UsageError(why)
 
 
-def _refuse_dataset(data: str | None) -> None:
-    """Refuses the name of a dataset or device of a hub for the folder of new measurements."""
-    from costhub.errors import CosthubError
+def _refuse_stored(split: str | None, data: str | None) -> None:
+    """Refuses a split, and the name of a dataset or device of a hub for the folder of new measurements."""
+    from costhub.errors import AmbiguousNameError, CosthubError
     from costhub.hub.data import find_data
 
+    _refuse(SPLIT_WITHOUT_DATA, split)
     if data is None or Path(data).exists() or "/" in data.removeprefix("costhub/"):
         return
     try:
         find_data(data)
+    except AmbiguousNameError:
+        pass
     except CosthubError:
         return
     raise click.UsageError(
@@ -402,9 +402,9 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
 def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | None) -> str | None:
     """Says before measuring that adapting is not worth it where the model knows the device's instructions."""
     from costhub.hub.catalogue.devices import knows_instructions
-    from costhub.hub.catalogue.find import AUTO, choose_model
+    from costhub.hub.catalogue.find import AUTO, choose_model, models_of_kind
 
-    found = named or choose_model(AUTO, row, arch=arch)
+    found = named or (models_of_kind(row, arch=arch)[0] if arch else choose_model(AUTO, row))
     if not knows_instructions(found.entry.devices, row):
         return None
     return (
@@ -439,7 +439,7 @@ def _source(
             f"Of {counted(len(models), 'model')}, it ranks {counted(best.programs, 'program')} measured here best: "
             f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
-        default = choose_model(AUTO, row, arch=arch).entry.name
+        default = choose_model(AUTO, row).entry.name
         if chosen != default:
             reason += f" `costhub tune` by itself would take {default}; `costhub evaluate` compares them."
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)

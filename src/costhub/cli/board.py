@@ -164,7 +164,7 @@ def show(tracker: Tracker, as_json: bool) -> None:
 
 def _with_figures(row: dict[str, Any]) -> dict[str, Any]:
     """The board's row with the figures that only `costhub probe` on the board knows; others have the index as well."""
-    from costhub.hub.catalogue.devices import complete_device_row, find_device, probed_figures
+    from costhub.hub.catalogue.devices import complete_device_row, find_device
 
     known = complete_device_row(row)
     device = find_device(str(row["device_id"]))
@@ -177,9 +177,7 @@ def _with_figures(row: dict[str, Any]) -> dict[str, Any]:
             err=True,
         )
     found = {name: value for name, value in known.items() if row.get(name) is None and indexed.get(name) is None}
-    # Those of the index are of another unit of the device: what was probed on this one goes first.
-    own = {name: value for name, value in probed_figures(str(row["device_id"])).items() if value is not None}
-    return {**own, **row, **found}
+    return {**row, **found}
 
 
 def _check_host(host: str, is_trusted: bool) -> None:

@@ -137,7 +137,7 @@ def command(
     """
     if not suites and not networks:
         raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
-    check_tracker_options(tracker, key)
+    check_tracker_options(tracker, key, devices)
     _check_elsewhere(tracker, dask, devices, check_outputs=check_outputs, has_profile=profile is not None)
     options = CollectOptions(
         contributor=contributor,
@@ -171,8 +171,6 @@ def _check_elsewhere(
     tracker: str | None, dask: str | None, devices: Sequence[str], *, check_outputs: bool, has_profile: bool
 ) -> None:
     """Refuses options that do not go with boards or with a cluster."""
-    if tracker is not None and tuple(devices) != ("auto",):
-        raise click.UsageError("--device names a device of this machine, and --tracker measures on boards; give one.")
     if tracker is not None and (check_outputs or has_profile):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
     if dask is not None and (tracker is not None or has_profile or len(devices) > 1):

@@ -213,9 +213,7 @@ def _where(device: str, tracker: str | None, key: str | None) -> str | BoardsAt:
     """The device of this machine, or the boards of the tracker."""
     from costhub.api.measuring import BoardsAt
 
-    check_tracker_options(tracker, key)
-    if tracker is not None and device != "auto":
-        raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
+    check_tracker_options(tracker, key, (device,))
     return BoardsAt(tracker, key) if tracker and key else device
 
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -100,9 +100,10 @@ def collect_on_cluster(
     if options.stop != "never" or not isinstance(options.model, str | None):
         raise ArgumentError("On a cluster, a collection has no rule to stop, and its model is given by name.")
     DataFolder.check_place(out)
-    with tempfile.TemporaryDirectory(prefix="costhub-collect-") as scratch, _connected(scheduler) as client:
-        subjects = read_subjects(what, Path(scratch))
+    with ExitStack() as held:
+        subjects = read_subjects(what, Path(held.enter_context(tempfile.TemporaryDirectory(prefix="costhub-collect-"))))
         subjects.check()
+        client = held.enter_context(_connected(scheduler))
         facts = _agreed(client, device)
         folder = DataFolder.create(out)
         with folder.writer(facts.device_id) as writer:  # two collections into one folder would measure the same

@@ -103,9 +103,8 @@ def bench_search(
     METHODS.check(options.method)
     played: list[ReplayWorkload] = []
     scores, names, method, devices = [], set(), "", _devices(options)
-    is_named = own is None and model is not None
-    # All at once: a model that is wrong for the last device must not cost the scores of those before.
-    named = {device: _named_model(cast("str", model), device, options) for device in devices if is_named}
+    # All at once: a model of another kind than the last device must not cost the scores of those before.
+    named = {each: _named_model(cast("str", model), each, options) for each in devices if own is None and model}
     with bar(len(devices) * options.workloads, desc=name, unit="workload", enabled=progress) as shown:
         for device in devices:
             scorer = named.get(device, own)

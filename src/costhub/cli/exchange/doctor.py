@@ -42,7 +42,8 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 @click.option(
     "--target",
     metavar="TARGET",
-    help="Take only the records for one target: a device of `costhub devices`, or attributes of a TVM target as JSON.",
+    help="Take only the records for one target: a device of `costhub devices`, 'auto' or a part of this machine, or "
+    "attributes of a TVM target as JSON.",
 )
 @click.option("--no-replay", is_flag=True, help="Do not replay the schedules, which takes most of the time.")
 @click.option("--run", is_flag=True, help="Build and run programs for CPUs like this one; compare their outputs.")

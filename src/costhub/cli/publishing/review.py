@@ -84,5 +84,5 @@ def _lines(verdict: ReviewVerdict) -> Iterator[str]:
     if len(verdict.reasons) > SHOWN:
         yield f"  ... and {len(verdict.reasons) - SHOWN} more; --json lists them all"
     yield f"{verdict.subject}: {'accepted' if verdict.is_accepted else 'refused'}."
-    if not verdict.is_accepted and Path(verdict.subject).parent.name == INBOX:
+    if not verdict.is_accepted and Path(verdict.subject).parent.name == INBOX and Path(verdict.subject).is_dir():
         yield f"Remove the folder {verdict.subject} to close the contribution."

@@ -24,14 +24,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OLD_TRIALS, _AS_JSON = "costhub.old_trials", "costhub.as_json"
 
 
-def check_tracker_options(tracker: str | None, key: str | None) -> None:
-    """Refuses --tracker without --key and --key without --tracker.
+def check_tracker_options(tracker: str | None, key: str | None, devices: Sequence[str] = ("auto",)) -> None:
+    """Refuses --tracker without --key, --key without --tracker, and either with --device.
 
     Raises:
-        UsageError: One of the two is missing.
+        UsageError: One of the two is missing, or a device of this machine is named as well.
     """
     if (tracker is None) != (key is None):
         raise click.UsageError("--tracker and --key go together: give both or neither.")
+    if tracker is not None and tuple(devices) != ("auto",):
+        raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
 
 
 def nothing_named(verb: str, out: str | None = None) -> click.UsageError:

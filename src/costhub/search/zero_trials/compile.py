@@ -33,7 +33,6 @@ MOST_ATTEMPTS = 4
 """The most programs of a workload that are built and checked until one is correct."""
 BUILD_TIMEOUT_S = 60.0
 RUN_TIMEOUT_S = 60.0
-LIBRARY, OBJECT = ".so", ".o"
 COMPARED, BUILT = "compared", "built"
 """What was checked: that the outputs of a library are those of the untuned program, or only that it can be built."""
 
@@ -88,7 +87,7 @@ class CompileTarget:
     def suffix(self) -> str:
         """Ending of the libraries' names: that of object files if no linker for the target is installed."""
         triple = json.loads(self.target).get("mtriple")
-        return LIBRARY if triple is None or can_link(triple) else OBJECT
+        return ".so" if triple is None or can_link(triple) else ".o"
 
 
 def compile_kernels(
@@ -138,9 +137,6 @@ def compile_kernels(
             with uninterrupted():
                 begun.append(_Kernel.begin(job, model, target, known, plan, builder))
         for kernel in begun:
-            if kernel.job.name in libraries:  # of an earlier compilation into this folder
-                for suffix in (LIBRARY, OBJECT):
-                    (out.path / f"{file_name(kernel.job.name)}{suffix}").unlink(missing_ok=True)
             chosen, found = kernel.first_right(builder, runner)
             if chosen is not None:
                 _keep(database, kernel.job, chosen, target.target)
