@@ -126,11 +126,12 @@ def engines_table(result: Mapping[str, Any]) -> str:
     for network in dict.fromkeys(row["network"] for row in rows):
         own = [row for row in rows if row["network"] == network]
         best = best_of_float32(own)
+        is_contest = len([row for row in own if row["precision"] == _FLOAT32 and row.get("latency")]) > 1
         line: dict[str, Any] = {"network": network}
         for row in own:
             if row.get("latency"):
                 text = f"{_milliseconds(row):,.2f}"
-                is_best = row["precision"] == _FLOAT32 and text == f"{best:,.2f}"
+                is_best = is_contest and row["precision"] == _FLOAT32 and text == f"{best:,.2f}"
                 line[row["engine"]] = f"**{text}**" if is_best else text
                 if row["engine"] == "costhub":
                     line["ratio"] = _milliseconds(row) / best
@@ -267,6 +268,9 @@ def zero_trials_table(result: Mapping[str, Any]) -> str:
         number("ranking_s", "ranking of a kernel (s)", ".1f"),
     ]
     return "\n\n".join([markdown_table(lines, columns), _by_subject(rows, list(methods))])
+
+
+NETWORK_TABLES["zero_trials"] = zero_trials_table
 
 
 def _method_line(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
