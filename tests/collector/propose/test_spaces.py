@@ -78,6 +78,23 @@ def test_a_vnni_program_runs_and_is_right(target: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_pools_have_the_default_rules_without_a_warning(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    import tvm
+    from tvm import topi
+
+    x = tvm.te.placeholder((1, 8, 16, 16), name="x")
+    asked = topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), kind)
+    mod = tvm.IRModule({"main": tvm.te.create_prim_func([x, asked])})
+    assert f'"meta_schedule.pool_{kind}"' in mod.script()
+
+    _, sketches = open_design_space(mod, ZEN4, find_space("default"), 0)
+
+    assert len(sketches) > 1, "the default rules"
+    assert all("unannotate" in str(sketch.trace) for sketch in sketches)
+    assert "Unknown schedule rule" not in capfd.readouterr().err
+
+
 def test_other_dot_products_are_spaces_of_their_own() -> None:
     mod = find_workload("int8.dense-128x768x768").module()
     assert intrinsics(Sampler(mod, ZEN4, seed=1, space="avx512-dot").random(1)[0]) == {"dot_16x4_avx512"}

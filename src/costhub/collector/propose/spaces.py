@@ -6,7 +6,7 @@ import importlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class NamedSpace:
                 f"The design space {self.name!r} is for {self.kind} targets, but this one is of kind "
                 f"{target.kind.name}; use --space {DEFAULT}."
             )
+        _register_pools()
         try:
             generator = self.make(target)
         except Exception as error:
@@ -55,6 +56,26 @@ class NamedSpace:
             f"The design space {self.name!r} returned a {type(generator).__name__}; its function must return "
             "a TVM SpaceGenerator, or a function that schedules (docs/spaces.md)."
         )
+
+
+@cache
+def _register_pools() -> None:
+    """Registers the schedule rules that TVM's pools ask for and TVM 0.27 lacks.
+
+    They do what TVM does without them (src/s_tir/meta_schedule/schedule_rule/apply_custom_rule.cc): the request is
+    removed, and the default rules apply. TVM prints a warning of three lines for each pool, though.
+    """
+    import tvm_ffi
+
+    def without_request(schedule: Any, block: Any) -> list[Any]:
+        schedule.unannotate(block, "schedule_rule")
+        return [schedule]
+
+    for key in ("cpu", "gpu"):
+        for pool in ("pool_max", "pool_avg", "adaptive_pool_max", "adaptive_pool_avg"):
+            name = f"s_tir.meta_schedule.{key}.meta_schedule.{pool}"
+            if tvm_ffi.get_global_func(name, allow_missing=True) is None:
+                tvm_ffi.register_global_func(name, without_request)
 
 
 def find_space(name: str) -> NamedSpace:
