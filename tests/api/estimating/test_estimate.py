@@ -106,7 +106,7 @@ def test_a_device_that_cannot_be_estimated_is_refused(device: Any, says: str) ->
         one(mine(), device)
 
 
-@pytest.mark.parametrize("options", [{"trials": 0}, {"interval": 1.0}, {"interval": 0.0}])
+@pytest.mark.parametrize("options", [{"trials": 0}, {"interval": 1.0}, {"interval": 0.0}, {"fast_math": True}])
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         one(NAME, **options)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.api.compile_inputs import data_folders
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
-from costhub.api.subjects import Subjects, network_jobs, read_subjects
+from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.errors import ArgumentError, DeviceError
 from costhub.files import read_regular
 from costhub.hub.catalogue.devices import Device, complete_device_row, load_devices
@@ -199,6 +199,7 @@ def _jobs(
     from costhub.collector.workloads.network_source import PLAIN, Lowering
 
     lowering = Lowering(fast_math, PLAIN)
+    check_lowering(subjects, lowering)
     text = json.dumps(target or _GENERIC)
     named = name_networks(subjects.networks)
     return subjects.jobs(), {label: network_jobs([name], text, lowering) for label, name in named.items()}
