@@ -11,7 +11,16 @@ import pytest
 
 from costhub.errors import CosthubError
 from costhub.hub.catalogue.hubs import EMBEDDED, HUB_VARIABLE
-from costhub.hub.lock import LockError, check_lock, find_locked, lock, pull_locked, read_lock
+from costhub.hub.lock import (
+    LockError,
+    LockFileError,
+    check_lock,
+    find_locked,
+    lock,
+    pin_model,
+    pull_locked,
+    read_lock,
+)
 from costhub.hub.remote.manifest import read_manifest, write_manifest
 
 H200 = EMBEDDED / "datasets/costhub/nvidia-h200"
@@ -156,3 +165,9 @@ def test_a_model_with_another_hash_than_the_locked_one_is_refused(hub: Path, pat
 
     with pytest.raises(LockError, match=r"its content has changed\. Do not use it"):
         find_locked("acme-one", path=path)
+
+
+def test_auto_is_not_locked() -> None:
+    for call in (pin_model, find_locked):
+        with pytest.raises(LockFileError, match="`auto` stands for another model on another machine"):
+            call("auto")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from costhub.errors import CosthubError
 from costhub.files import read_regular, refuse_newer, write_replacing
-from costhub.hub.catalogue.find import ResolvedModel, find_model
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model
 from costhub.hub.data import find_data
 from costhub.hub.dataset_documents import tables_hash
 from costhub.hub.pull import pull_resolved, verified_folder
@@ -74,6 +74,7 @@ def pin_model(name: str) -> Pin:
         >>> pin_model("nvidia-h200").resolved
         'costhub/nvidia-h200-blend'
     """
+    _refuse_auto(name)
     found = find_model(name)
     if not found.entry.is_published:
         raise LockFileError(
@@ -236,6 +237,7 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
         >>> find_locked("nvidia-h200", path=path).entry.name
         'costhub/nvidia-h200-blend'
     """
+    _refuse_auto(name)
     pins = {pin.name: pin for pin in read_lock(path) if pin.kind == "model"}
     if name not in pins:
         raise LockFileError(f"{path} does not lock the model {name}. Add it with `costhub lock {name}`.")
@@ -251,6 +253,14 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
             "content has changed. Do not use it until you know why."
         )
     return found
+
+
+def _refuse_auto(name: str) -> None:
+    if name == AUTO:
+        raise LockFileError(
+            "`auto` stands for another model on another machine, so it is not locked. Lock the ORG/NAME that "
+            "`costhub pull auto` says on stderr."
+        )
 
 
 def pull_locked(name: str, *, path: str | Path = LOCK_FILE, out: str | Path | None = None) -> Path:

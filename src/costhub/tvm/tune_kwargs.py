@@ -76,7 +76,9 @@ def tune_kwargs(
     seed: int = 0,
     allow_other_kind: bool = False,
 ) -> dict[str, Any]:
-    """The arguments that make TVM's own tuning functions search as `costhub tune` does.
+    """The arguments that make TVM's own tuning functions search with costhub's model, strategy, builder and runner.
+
+    Call it once for each target, and use what it returns again: its processes end with yours.
 
     Args:
         model: As for `CostModel`.
