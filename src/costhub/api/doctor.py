@@ -127,7 +127,7 @@ def doctor(
         folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, optionally gzipped, or as
             ``.sqlite``, from TVM 0.10 to 0.27.
         target: Use only the records of one target: a device of `costhub devices`, ``auto`` or a part of this
-            machine, or a TVM target as JSON, of which only the attributes given are compared.
+            machine, or a TVM target as JSON; only the attributes that it gives are compared.
         replay: Replay every schedule; without it, an examination takes seconds.
         run: Build and run programs for CPUs that this machine can run, and compare their outputs: all programs, or
             this many of the fastest of each workload.
@@ -219,11 +219,14 @@ def _target(text: str) -> dict[str, Any]:
     from costhub.hub.catalogue.names import resolve_device
 
     if local_kind(text) == "cpu":  # `auto`, or a part of this machine, listed or not
-        return {name: value for name, value in find_local([text])[0].target.items() if name in _OF_A_CHIP}
-    device = resolve_device(text)
-    if device.target is None:
-        raise DeviceError(f"{device.device_id} has no target in the index of devices; give one, such as {_EXAMPLE}.")
-    target = json.loads(device.target)
+        target = find_local([text])[0].target
+    else:
+        device = resolve_device(text)
+        if device.target is None:
+            raise DeviceError(
+                f"{device.device_id} has no target in the index of devices; give one, such as {_EXAMPLE}."
+            )
+        target = json.loads(device.target)
     return {name: target[name] for name in _OF_A_CHIP if name in target}
 
 

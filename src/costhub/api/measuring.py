@@ -191,4 +191,4 @@ def put_device(folder: DataFolder, row: Mapping[str, Any]) -> None:
     if before is None:
         folder.put_device(row)
     elif before.get("probed_at") is None and row.get("probed_at") is not None:
-        folder.put_device({**before, **{name: row.get(name) for name in PROBED if name in row}})
+        folder.put_device({**before, **{name: row[name] for name in PROBED if name in row}})

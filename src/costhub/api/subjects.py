@@ -331,7 +331,7 @@ def check_lowering(subjects: Subjects, lowering: Lowering) -> None:
     """Refuses options that change how networks become kernels where no network is named: they would do nothing.
 
     Raises:
-        ArgumentError: There is no network, and the options are not the default.
+        ArgumentError: Such an option is set, but no network is named.
     """
     if not subjects.networks and (lowering.is_bf16 or lowering.fast_math):
         raise ArgumentError(

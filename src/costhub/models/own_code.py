@@ -65,7 +65,7 @@ def own_scorer(model: Any) -> Any:
         made = found() if isinstance(found, type) else found
     if not callable(getattr(made, "predict", None)):
         raise ArgumentError(f"{model} has no method `predict(rows, counts)`; a model needs one that returns scores.")
-    return made if isinstance(made, CostModel) else OwnModel(made)
+    return made if isinstance(made, CostModel | OwnModel) else OwnModel(made)
 
 
 def _is_reference(text: str) -> bool:

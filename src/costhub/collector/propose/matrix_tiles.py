@@ -35,7 +35,7 @@ def tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, 
         schedule: A ``Schedule`` that records a trace.
         block: The convolution, with or without an axis for the rows of its outputs.
         last: The block that computes the output from its sums, or the convolution itself.
-        rows_first: Whether the outermost loop is over rows (or over places, if there are no rows), and not over blocks
+        rows_first: Whether the outermost loop runs over rows (over places, if there are no rows) rather than blocks
             of channels.
         most: One of `SHAPES`.
     """

@@ -39,8 +39,8 @@ def compile_network(
     """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
 
     The kernels are fused as in the search and found in the database by their structure. Those without a record get
-    default schedules (`schedule_untuned`). On a CPU, a small kernel, or any kernel if there is no database, stays as
-    TVM's default pipeline leaves it: plain loops on one thread, which LLVM vectorises.
+    default schedules (`schedule_untuned`). On a CPU, small kernels, and all kernels if there is no database, are left
+    as TVM's default pipeline makes them: plain loops on one thread, which LLVM vectorises.
 
     Args:
         source: The network.
