@@ -43,6 +43,7 @@ def make_folder(root: Path) -> None:
     (root / "broken.json").write_text("{")
     (root / "list.json").write_text(json.dumps([1]))
     (root / "text.pt2").write_text("not a network\n")
+    (root / "own.py").write_text("NUMBER = 3\n")
 
 
 def _of(about: str, *tried: tuple[str, str] | tuple[str, str, int]) -> tuple[Mistake, ...]:
@@ -91,6 +92,8 @@ MISTAKES = (
         ("tune resnet18.c7 --out t --tracker 127.0.0.1:9190", "--key"),
         ("tune resnet18.c7 --out t --tracker here --key pi4", "HOST:PORT"),
         ("tune resnet18.c7 --out t --tracker 127.0.0.1:9 --key pi4", "127.0.0.1:9", 1),
+        ("tune resnet18.c7 --out t --tracker 127.0.0.1:9190 --key pi4 --device cuda", "--device"),
+        ("tune resnet18.c7 --out t --precision bf16", "no network"),
         ("tune resnet18.c7 --out file.txt", "file.txt"),
     ),
     *_of(
@@ -112,6 +115,7 @@ MISTAKES = (
         ("compile resnet18.c7 --without resnet18.c77 --out c", "resnet18.c7"),
         ("compile resnet18.c7 --data nope --out c", "nope"),
         ("compile resnet18.c7 --layout nchw --out c", "blocked"),
+        ("compile resnet18.c7 --precision bf16 --out c", "no network"),
         ("compile resnet18.c7 --out search", "search"),
     ),
     *_of(
@@ -126,6 +130,7 @@ MISTAKES = (
         ("estimate resnet18.c7 --interval 1.5", "--interval"),
         ("estimate resnet18.c7 --trials 0", "--trials"),
         ("estimate resnet18.c7 --data nope", "nope"),
+        ("estimate resnet18.c7 --fast-math", "no network"),
     ),
     *_of(
         "probe",
@@ -158,6 +163,10 @@ MISTAKES = (
         ("collect --suite resnet18 --out used", "used"),
         ("collect --suite resnet18 --out d --device nope", "nope"),
         ("collect --suite resnet18 --out d --tracker 127.0.0.1:9190", "--key"),
+        ("collect --suite resnet18 --out d --model auto", "--shares"),
+        ("collect --suite resnet18 --out d --dask here", "HOST:PORT"),
+        ("collect --suite resnet18 --out d --dask 127.0.0.1:9 --tracker 127.0.0.1:9190 --key pi4", "--tracker"),
+        ("collect --suite resnet18 --out d --dask 127.0.0.1:9", "127.0.0.1:9", 1),
     ),
     *_of(
         "devices, pull, lock",
@@ -262,11 +271,28 @@ MISTAKES = (
         ("evaluate nvidia-h200 --data data --split nope", "nope"),
         ("evaluate nvidia-h200 --data data --device nvidia-h20", "nvidia-h200"),
         ("evaluate broken-model --data data", "config.json"),
+        ("evaluate nofile.py:Model --data data", "nofile.py"),
+        ("evaluate own.py:Model --data data", "nothing named Model"),
+        ("evaluate own.py:NUMBER --data data", "predict"),
         ("evaluate nvidia-h200 --data data --noise-floor 2", "--noise-floor"),
         ("card nope", "nope"),
         ("card nvidia-h200", "--out"),
         ("card model --split x", "--data"),
         ("card broken-model", "config.json"),
+    ),
+    *_of(
+        "bench",
+        ("bench hide nope --out t --latencies l.csv --name x", "nope"),
+        ("bench hide data --out used --latencies l.csv --name x", "used"),
+        ("bench hide data --out t --latencies t/l.csv --name x", "elsewhere"),
+        ("bench hide data --out t --latencies l.csv --name x --device nvidia-h20", "nvidia-h200"),
+        ("bench submit used --model nvidia-h200 --out s", "task.json"),
+        ("bench score used --latencies nofile.csv", "nofile.csv"),
+        ("bench score used --latencies file.txt", "latency_s"),
+        ("bench search --strategy genetics", "genetic"),
+        ("bench search --strategy genetic --device nvidia-h20", "nvidia-v100"),
+        ("bench search --strategy model --model nope", "nope"),
+        ("bench search --trials 0", "at least 1"),
     ),
     *_of(
         "adapt",

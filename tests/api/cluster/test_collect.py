@@ -120,6 +120,9 @@ def test_what_cannot_be_done_is_refused_before_anything_starts(tmp_path: Path, m
     monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
     with pytest.raises(ArgumentError, match="no rule to stop"):
         collect_on_cluster(WORKLOADS, tmp_path, "tcp://127.0.0.1:1", options=CollectOptions(stop="gain"))
+    for address in ("here", "tcp://here", "tls://here:x", ""):
+        with pytest.raises(ArgumentError, match=f"'{address}' is not the address of a Dask scheduler; write HOST:PORT"):
+            collect_on_cluster(WORKLOADS, tmp_path, address)
     with pytest.raises(MeasureError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:1"):
         collect_on_cluster(WORKLOADS, tmp_path, "tcp://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "distributed", None)

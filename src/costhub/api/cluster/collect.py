@@ -29,6 +29,7 @@ from costhub.api.cluster.part import (
 from costhub.api.collect import Collection, CollectOptions, RepeatNoise, progress_text
 from costhub.api.measuring import check_limits, put_device
 from costhub.api.subjects import read_subjects
+from costhub.collector.boards.tracker import address_of
 from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
 from costhub.collector.workloads.network_kernels import TextWorkload
@@ -85,6 +86,7 @@ def collect_on_cluster(
         What was measured.
 
     Raises:
+        ArgumentError: The address of the scheduler is not one, or Dask is not installed.
         MeasureError: The scheduler does not answer, or no worker measures.
         DeviceError: The workers' machines are different devices.
         CosthubError: As for `costhub.collect`.
@@ -96,6 +98,7 @@ def collect_on_cluster(
     options = options or CollectOptions()
     check_limits(trials, budget_s=budget_s)
     check_licence(options.licence)
+    _check_address(scheduler)
     options.parsed_shares()
     if options.stop != "never" or not isinstance(options.model, str | None):
         raise ArgumentError("On a cluster, a collection has no rule to stop, and its model is given by name.")
@@ -111,6 +114,19 @@ def collect_on_cluster(
             nothing = queue.held.slice(0, 0)
             parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed, facts))
             return _received(client, queue, parts, trials, progress=progress)
+
+
+def _check_address(scheduler: str) -> None:
+    """Raises ArgumentError for an address without a port, with which Dask waits and then leaves a traceback."""
+    scheme, _, place = scheduler.rpartition("://")
+    if scheme in ("", "tcp", "tls"):
+        try:
+            address_of(place)
+        except ArgumentError as error:
+            raise ArgumentError(
+                f"{scheduler!r} is not the address of a Dask scheduler; write HOST:PORT, for example "
+                "tcp://10.0.0.1:8786."
+            ) from error
 
 
 @contextmanager
