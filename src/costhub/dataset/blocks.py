@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from costhub.dataset.features.cache import NOT_COMPUTED, CacheLookup, FeatureCache
 from costhub.dataset.features.cache_part import PartLost
 from costhub.dataset.features.combined import blank_rows, fill_part
-from costhub.dataset.features.compute import compute_missing
+from costhub.dataset.features.compute import ProgramSource, compute_missing
 from costhub.dataset.features.program_key import KEY_COLUMNS, KEY_TYPE, ProgramKeys, key_array, modules_of
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.features.specs import DEFAULT_SPEC, find_spec
@@ -38,7 +38,8 @@ _OR_SEVERAL = ", or several: programs are compared within each device."
 class DeviceFeatures:
     """The features of one device in one layout: finds them in their caches, and computes missing ones."""
 
-    folder: DataFolder
+    source: DataFolder | ProgramSource
+    """What holds the programs."""
     device_id: str
     spec: FeatureSpec
     caches: tuple[FeatureCache, ...]
@@ -46,10 +47,14 @@ class DeviceFeatures:
 
     @classmethod
     def open(cls, path: Path, device_id: str, spec: str) -> DeviceFeatures:
-        """Finds the caches of a device without reading them."""
+        """Those of a data folder; finds the caches of a device without reading them."""
+        return cls.of(DataFolder.open(path), device_id, spec)
+
+    @classmethod
+    def of(cls, source: DataFolder | ProgramSource, device_id: str, spec: str) -> DeviceFeatures:
+        """Those of any source of programs; finds the caches of a device without reading them."""
         layout = find_spec(spec)
-        caches = tuple(FeatureCache(device_id, part) for part in layout.parts)
-        return cls(DataFolder.open(path), device_id, layout, caches)
+        return cls(source, device_id, layout, tuple(FeatureCache(device_id, part) for part in layout.parts))
 
     def find(self, keys: pa.Array, *, progress: bool) -> list[CacheLookup]:
         """Looks programs up in each cache by their keys; computes and caches missing features."""
@@ -59,7 +64,7 @@ class DeviceFeatures:
         lookup = cache.find(keys)
         missing = keys.filter(pa.array(lookup.counts == NOT_COMPUTED)).unique()
         if len(missing):
-            compute_missing(self.folder, cache, self.device_id, missing, progress=progress)
+            compute_missing(self.source, cache, self.device_id, missing, progress=progress)
             lookup = cache.find(keys)
         return lookup
 
@@ -75,7 +80,9 @@ class DeviceFeatures:
 
     def __reduce__(self) -> tuple[Callable[..., DeviceFeatures], tuple[Any, ...]]:
         """Pickles no state of the caches, which another process reopens, once for all blocks of a device."""
-        return DeviceFeatures.open, (self.folder.path, self.device_id, self.spec.name)
+        if isinstance(self.source, DataFolder):
+            return DeviceFeatures.open, (self.source.path, self.device_id, self.spec.name)
+        return DeviceFeatures.of, (self.source, self.device_id, self.spec.name)
 
 
 @dataclass(frozen=True)
@@ -128,9 +135,13 @@ class ProgramBlock:
 
     def with_features(self, *, progress: bool) -> tuple[ProgramBlock, list[CacheLookup]]:
         """Computes missing features; returns the programs that have features, and their locations."""
+        good, lookups = self._found(progress=progress)
+        return self.take(good), lookups
+
+    def _found(self, *, progress: bool) -> tuple[IntArray, list[CacheLookup]]:
         lookups = self.features.find(self.keys, progress=progress)
         good = np.flatnonzero(np.all([lookup.counts >= 0 for lookup in lookups], axis=0))
-        return self.take(good), [lookup.take(good) for lookup in lookups]
+        return good, [lookup.take(good) for lookup in lookups]
 
     def load(self, *, progress: bool) -> Programs:
         """Reads the programs that have features; computes and caches missing ones.
@@ -138,14 +149,19 @@ class ProgramBlock:
         Raises:
             DataError: The files of the cache cannot be read, even after they were rewritten.
         """
+        return self.load_with_places(progress=progress)[0]
+
+    def load_with_places(self, *, progress: bool) -> tuple[Programs, IntArray]:
+        """Like `load`; also returns the place of each program in this block."""
         for _ in range(_READ_ATTEMPTS):
-            block, lookups = self.with_features(progress=progress)
+            good, lookups = self._found(progress=progress)
+            block = self.take(good)
             try:
                 rows = self.features.read(lookups)
             except PartLost:
                 continue
             used, workload = np.unique(block.workload, return_inverse=True)
-            return Programs(
+            programs = Programs(
                 rows,
                 np.sum([lookup.counts for lookup in lookups], axis=0, dtype=np.int64),
                 workload,
@@ -154,6 +170,7 @@ class ProgramBlock:
                 self.features.spec.name,
                 device_ids=(self.features.device_id,),
             )
+            return programs, good
         folders = " or ".join(str(cache.folder) for cache in self.features.caches)
         raise DataError(f"The cached features in {folders} keep getting damaged; check the disk, or remove the folder.")
 

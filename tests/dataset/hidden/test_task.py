@@ -78,6 +78,19 @@ def test_features_and_latencies_are_those_of_the_data(task: HiddenTask, chosen: 
     assert found == sorted(zip(own.latency_s.tolist(), _rows_of(own), strict=True))
 
 
+def test_features_are_computed_once(task: HiddenTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, places = task.programs(SPEC, progress=False)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr("costhub.dataset.blocks.compute_missing", refuse)
+    again, places_again = HiddenTask.open(task.path).programs(SPEC, progress=False)
+
+    assert again.rows.tobytes() == first.rows.tobytes()
+    assert places_again.tolist() == places.tolist()
+
+
 def _rows_of(programs: Any) -> list[bytes]:
     return [rows.tobytes() for rows in np.split(programs.rows, np.cumsum(programs.counts)[:-1])]
 
@@ -105,6 +118,7 @@ def test_a_task_is_written_once_and_the_latencies_elsewhere(task: HiddenTask, ch
         (TASK, lambda text: text.replace('"nvidia-h200": {', '"other": {', 1), "does not describe the devices"),
         (TASK, lambda text: text.replace('"device_id": "nvidia-h200"', '"device_id": 5', 1), "a device that is not"),
         (PROGRAMS, lambda text: text.replace("cuda", "cudb", 1), "is not the file that task.json names"),
+        (WORKLOADS, lambda text: text.replace('"module_json":"', '"module_json":"\\ud800', 1), "line 1: expected"),
         (WORKLOADS, lambda text: text.partition("\n")[2], "lacks workload"),
         (WORKLOADS, lambda text: text.replace('"module_json"', '"module"', 1), "line 1: expected an object with"),
     ],
@@ -112,6 +126,27 @@ def test_a_task_is_written_once_and_the_latencies_elsewhere(task: HiddenTask, ch
 def test_a_damaged_task_is_refused(task: HiddenTask, file: str, change: Any, words: str) -> None:
     path = task.path / file
     path.write_text(change(path.read_text()))
+
+    with pytest.raises(DataError, match=words):
+        HiddenTask.open(task.path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: "", "has no programs"),
+        (lambda text: text.replace('"nvidia-h200"', '"../../x"'), "a device whose name no folder can have"),
+        (lambda text: text.replace('"trace":"', '"trace":"\\ud800', 1), "line 1: expected an object with"),
+    ],
+)
+def test_a_task_with_other_programs_is_refused_although_its_hash_is_right(
+    task: HiddenTask, change: Any, words: str
+) -> None:
+    changed = change((task.path / PROGRAMS).read_text())
+    about = json.loads((task.path / TASK).read_text())
+    about["programs_sha256"] = hashlib.sha256(changed.encode()).hexdigest()
+    (task.path / PROGRAMS).write_text(changed)
+    (task.path / TASK).write_text(json.dumps(about))
 
     with pytest.raises(DataError, match=words):
         HiddenTask.open(task.path)

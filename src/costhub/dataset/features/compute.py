@@ -7,9 +7,11 @@ import functools
 import itertools
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,21 +46,35 @@ class Chunk:
     traces: tuple[str, ...]
 
 
+class ProgramSource(Protocol):
+    """Holds programs, as a data folder does."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies; programs of different places are computed by different child processes."""
+        ...
+
+    def chunks(self, device_id: str, keys: pa.Array) -> Iterator[Chunk]:
+        """The programs of a device with these keys, once each."""
+        ...
+
+
 def compute_missing(
-    folder: DataFolder, cache: FeatureCache, device_id: str, keys: pa.Array, *, progress: bool = True
+    source: DataFolder | ProgramSource, cache: FeatureCache, device_id: str, keys: pa.Array, *, progress: bool = True
 ) -> None:
     """Computes the features of some programs, one child process per core, and appends them to the cache.
 
     An interruption keeps the features computed so far. Programs whose workload is not in the folder are left out.
 
     Args:
-        folder: The data folder that has measurements of the programs.
+        source: The data folder that has measurements of the programs, or what else holds them.
         cache: The cache of the device.
         device_id: The device.
         keys: Distinct keys, of `KEY_TYPE`.
         progress: Show a progress bar on a terminal.
     """
     unsaved: dict[bytes, FloatArray | None] = {}
+    chunks = partial(read_chunks, source) if isinstance(source, DataFolder) else source.chunks
 
     def save() -> None:
         cache.append(list(unsaved), list(unsaved.values()))
@@ -68,7 +84,7 @@ def compute_missing(
         # Closed immediately on ^C: its child processes would otherwise outlive the traceback.
         with (
             contextlib.closing(
-                featurise(read_chunks(folder, device_id, keys), cache.spec, origin=str(folder.path.absolute()))
+                featurise(chunks(device_id, keys), cache.spec, origin=str(source.path.absolute()))
             ) as computed,
             bar(len(keys), desc="features", unit="program", enabled=progress) as shown,
         ):
@@ -106,9 +122,22 @@ def _is_first(places: IntArray) -> npt.NDArray[np.bool_]:
     return is_first
 
 
-def _chunks_of_batch(batch: pa.RecordBatch, keys: pa.Array, modules: dict[str, str]) -> Iterator[Chunk]:
+def _chunks_of_batch(batch: pa.RecordBatch, keys: pa.Array, modules: Mapping[str, str]) -> Iterator[Chunk]:
+    return chunks_of_rows(batch.to_pylist(), keys.to_pylist(), modules)
+
+
+def chunks_of_rows(
+    rows: Sequence[Mapping[str, Any]], keys: Sequence[bytes], modules: Mapping[str, str]
+) -> Iterator[Chunk]:
+    """Programs as chunks; without those whose workload is missing.
+
+    Args:
+        rows: Each has the columns `KEY_COLUMNS`.
+        keys: The key of each.
+        modules: Workload id -> JSON of its module.
+    """
     groups: dict[tuple[str, str], list[tuple[bytes, str]]] = {}
-    for row, key in zip(batch.to_pylist(), keys.to_pylist(), strict=True):
+    for row, key in zip(rows, keys, strict=True):
         groups.setdefault((row["workload_id"], row["target"]), []).append((key, row["trace"]))
     for (workload_id, target), programs in groups.items():
         for start in range(0, len(programs) if workload_id in modules else 0, CHUNK_PROGRAMS):

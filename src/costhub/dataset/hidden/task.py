@@ -11,25 +11,25 @@ import csv
 import hashlib
 import io
 import json
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from costhub.dataset.blocks import name_codes
-from costhub.dataset.features.compute import Chunk, featurise
-from costhub.dataset.features.specs import find_spec
+from costhub.dataset.blocks import DeviceFeatures, ProgramBlock, name_codes
+from costhub.dataset.features.compute import Chunk, chunks_of_rows
+from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys
 from costhub.dataset.folder import DataFolder, first_of_each
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import among
 from costhub.dataset.programs import IntArray, Programs, workload_uses
 from costhub.errors import ArgumentError, DataError
 from costhub.files import read_regular, refuse_newer, write_replacing
-from costhub.progress import bar
 
 TASK_VERSION = 1
 """Raised with every change that makes older tasks unreadable."""
@@ -39,6 +39,8 @@ MOST_BYTES = 1 << 30
 """A program takes some 3 kB of text."""
 _PROGRAM = ("device_id", "workload_id", "program_id", "target", "trace")
 _WORKLOAD = ("workload_id", "name", "operator", "shapes", "dtypes", "flop", "bytes", "module_json", "networks")
+_TEXTS = ("device_id", "workload_id", "program_id", "target", "trace", "module_json")
+_DEVICE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,120}")
 _Row = Mapping[str, Any]
 Key = tuple[str, str]
 """Device id and program id: one program of a task."""
@@ -94,8 +96,12 @@ class HiddenTask:
                 read_regular(path / WORKLOADS, limit=MOST_BYTES, error=DataError), path / WORKLOADS, _WORKLOAD
             )
         }
-        devices = about.get("devices")
-        if not isinstance(devices, dict) or {row["device_id"] for row in rows} - devices.keys():
+        devices, named = about.get("devices"), {row["device_id"] for row in rows}
+        if not rows:
+            raise DataError(f"{path / PROGRAMS} has no programs. Get the task again.")
+        if not all(_DEVICE_ID.fullmatch(name) for name in named):  # the feature cache has folders of these names
+            raise DataError(f"{path / PROGRAMS} has a device whose name no folder can have. Get the task again.")
+        if not isinstance(devices, dict) or named - devices.keys():
             raise DataError(f"{path / TASK} does not describe the devices of all programs. Get the task again.")
         if not all(isinstance(row, dict) and row.get("device_id") == name for name, row in devices.items()):
             raise DataError(
@@ -106,7 +112,7 @@ class HiddenTask:
         return cls(path, str(about.get("name")), str(about.get("latencies_sha256")), devices, rows, workloads)
 
     def programs(self, spec: str, *, progress: bool = True) -> tuple[Programs, IntArray]:
-        """Computes the features of the programs, in child processes.
+        """Reads the features of the programs from the cache; computes missing ones in child processes.
 
         Args:
             spec: The feature spec that the model reads.
@@ -119,32 +125,32 @@ class HiddenTask:
         Raises:
             UnknownNameError: The feature spec does not exist.
         """
-        layout, places, found = find_spec(spec), [], []
-        with bar(len(self.rows), desc="features", unit="program", enabled=progress) as shown:
-            for chunk, features in featurise(self._chunks(), layout, origin=str(self.path.absolute())):
-                for key, rows in zip(chunk.keys, features, strict=True):
-                    if rows is not None:
-                        places.append(int.from_bytes(key, "big"))
-                        found.append(rows)
-                shown.update(len(chunk.keys))
-        own = [self.rows[place] for place in places]
-        names, workload = codes([row["workload_id"] for row in own])
-        devices, device = codes([row["device_id"] for row in own])
-        made = Programs.from_list(found, workload, names, np.full(len(own), np.inf))
-        uses = {key: use for key, use in self._uses().items() if key in names}
-        programs = Programs(
-            made.rows, made.counts, made.workload, names, made.latency_s, layout.name, device, devices or ("",), uses
-        )
-        return programs, np.array(places, np.int64)
+        keys = ProgramKeys(self._modules()).of(pa.RecordBatch.from_pylist([_key_columns(row) for row in self.rows]))
+        parts, places = [], []
+        for device_id in sorted({row["device_id"] for row in self.rows}):
+            own = np.array([at for at, row in enumerate(self.rows) if row["device_id"] == device_id], np.int64)
+            names, workload = codes([self.rows[at]["workload_id"] for at in own])
+            order = np.argsort(workload, kind="stable")
+            features = DeviceFeatures.of(self, device_id, spec)
+            latency_s = np.full(len(own), np.inf)
+            block = ProgramBlock(features, keys.take(pa.array(own[order])), workload[order], names, latency_s)
+            programs, found = block.load_with_places(progress=progress)
+            parts.append(programs)
+            places.append(own[order][found])
+        made = Programs.join(parts)
+        uses = {key: use for key, use in self._uses().items() if key in made.workload_ids}
+        return replace(made, uses=uses), np.concatenate(places)
 
-    def _chunks(self) -> Iterator[Chunk]:
-        groups: dict[tuple[str, str], list[int]] = {}
-        for place, row in enumerate(self.rows):
-            groups.setdefault((row["workload_id"], row["target"]), []).append(place)
-        for (workload_id, target), places in groups.items():
-            keys = tuple(place.to_bytes(8, "big") for place in places)
-            traces = tuple(self.rows[place]["trace"] for place in places)
-            yield Chunk(self.workloads[workload_id]["module_json"], target, keys, traces)
+    def chunks(self, device_id: str, keys: pa.Array) -> Iterator[Chunk]:
+        """The programs of a device with these keys, once each; as `compute_missing` takes them."""
+        wanted, modules = set(keys.to_pylist()), self._modules()
+        rows = [row for row in self.rows if row["device_id"] == device_id]
+        named = ProgramKeys(modules).of(pa.RecordBatch.from_pylist([_key_columns(row) for row in rows])).to_pylist()
+        first = {key: row for key, row in zip(reversed(named), reversed(rows), strict=True) if key in wanted}
+        return chunks_of_rows(list(first.values()), list(first), modules)
+
+    def _modules(self) -> dict[str, str]:
+        return {workload_id: row["module_json"] for workload_id, row in self.workloads.items()}
 
     def _uses(self) -> Mapping[str, Any]:
         wanted = ("workload_id", "operator", "networks", "name")
@@ -252,10 +258,19 @@ def _object(content: bytes, path: Path) -> dict[str, Any]:
     return found
 
 
+def _is_text(value: Any) -> bool:
+    """Whether it can be written as UTF-8, which halves of pairs, as JSON allows them, cannot."""
+    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def _key_columns(row: _Row) -> dict[str, str]:
+    return {name: row[name] for name in KEY_COLUMNS}
+
+
 def _lines(content: bytes, path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(content.splitlines(), start=1):
         row = _object(line, path)
-        texts = [name for name in ("device_id", "workload_id", "program_id", "target", "trace") if name in names]
-        if set(names) - row.keys() or not all(isinstance(row[name], str) for name in texts):
+        texts = [name for name in _TEXTS if name in names]
+        if set(names) - row.keys() or not all(_is_text(row[name]) for name in texts):
             raise DataError(f"{path}, line {number}: expected an object with {', '.join(names)}. Get the task again.")
         yield row
