@@ -54,6 +54,32 @@ class Grouped(nn.Module):
         return self.last(self.grouped(self.first(x)))
 
 
+class Embedded(nn.Module):
+    """Convolutions around a broadcast between ranks, at which ConvertLayout fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(16, 32, 3, padding=1), nn.Conv2d(32, 16, 1)
+        self.shift = nn.Parameter(torch.randn(32, 1, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(functional.relu(self.first(x) + self.shift))
+
+
+class Attending(nn.Module):
+    """Convolutions in front of torch's attention, at whose operators ConvertLayout fails, and behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(16, 32, 3, padding=1), nn.Conv2d(32, 16, 1)
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = functional.silu(self.first(x)).flatten(2).transpose(1, 2)
+        mixed, _ = self.attention(tokens, tokens, tokens, need_weights=False)
+        return self.last(mixed.transpose(1, 2).reshape(1, 32, 8, 8)).clamp(0, 6)
+
+
 def kernels(mod: Any) -> Counter[str]:
     """How often ``main`` calls each kernel, without TVM's numbers."""
     names: Counter[str] = Counter()
@@ -91,6 +117,18 @@ def test_outputs_are_torchs_and_layouts_carry_on(lanes: int) -> None:
     assert all("NCHWc" in name for name in convolutions)
     # The picture's channels are one block, and the output leaves in the plain layout.
     assert sum(times for name, times in called.items() if "layout_transform" in name) == 2
+
+
+@pytest.mark.parametrize("make", [Embedded, Attending])
+def test_an_operator_that_tvm_cannot_convert_leaves_the_convolutions_around_it_blocked(make: Any) -> None:
+    torch.manual_seed(0)
+    network, example = make(), torch.randn(1, 16, 8, 8)
+
+    found, called = outputs(network, example, 16)
+
+    np.testing.assert_allclose(found, network(example).detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert sum(times for name, times in called.items() if "conv2d_NCHWc" in name) == 2, called
+    assert not any("hidden" in name for name in called)
 
 
 def test_groups_of_several_channels_stay_plain_and_right() -> None:

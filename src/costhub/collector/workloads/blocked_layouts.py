@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm
 from tvm import relax, te, topi
 from tvm.error import InternalError
 from tvm.ir import Op
@@ -43,7 +44,7 @@ def block_layouts(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     """Puts the convolutions of ``main`` into blocked layouts, and converts where other operators need the plain one.
 
     Convolutions with more than one channel per group, or with channel counts not divisible by four, stay as
-    they are, and so does a module that TVM cannot convert.
+    they are, and so does a module that TVM cannot convert even when it sees only operators on images.
 
     Args:
         mod: A relax module whose convolutions are in NCHW.
@@ -52,14 +53,37 @@ def block_layouts(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     """
     passes = relax.transform
     unused = passes.DeadCodeElimination(["main"])
+    mod = unused(mod)
     try:
-        mod = passes.ConvertLayout({}, lambda call: _layouts(call, lanes))(unused(mod))
-        mod["main"] = _Sunk(mod).visit_expr(mod["main"])
-    except InternalError:  # It checks that layouts have as many axes, and does not know all broadcasts.
-        pass
+        mod = _converted(mod, lanes)
+    except InternalError:
+        mod = _converted_around_images(mod, lanes)
     if bf16_unit:  # ConvertLayout converts a tensor for each of its readers, and each conversion would be rounded.
         mod = passes.EliminateCommonSubexpr()(mod)
     return passes.CanonicalizeBindings()(unused(pack_products(mod, lanes, bf16_unit=bf16_unit)))
+
+
+def _converted(mod: Any, lanes: int) -> Any:
+    """The module after ConvertLayout; raises InternalError where that fails."""
+    mod = relax.transform.ConvertLayout({}, lambda call: _layouts(call, lanes))(mod)
+    mod["main"] = _Sunk(mod).visit_expr(mod["main"])
+    return mod
+
+
+def _converted_around_images(mod: Any, lanes: int) -> Any:
+    """Like `_converted`, for modules with operators at which ConvertLayout fails: it does not see them.
+
+    It fails at broadcasts between tensors of different rank, such as the embedding of the time in a U-Net, and at
+    some operators on other ranks, such as those of torch's attention.
+    """
+    hidden, seen = _Hidden(mod), tvm.IRModule(mod.functions, attrs=mod.attrs)
+    seen["main"] = hidden.visit_expr(mod["main"])
+    try:
+        seen = _converted(seen, lanes)
+    except InternalError:
+        return mod
+    seen["main"] = _Shown(seen, hidden.calls).visit_expr(seen["main"])
+    return seen
 
 
 def block_size(channels: int, lanes: int) -> int:
@@ -78,6 +102,58 @@ def block_size(channels: int, lanes: int) -> int:
 _TRANSFORM = "relax.layout_transform"
 _POINTWISE = {"relax.clip": 1, "relax.nn.leakyrelu": 1, "relax.add": 2, "relax.multiply": 2}
 """Elementwise operators around which ConvertLayout may convert back and forth, and their number of tensors."""
+
+
+_ON_IMAGES = frozenset(
+    f"relax.{name}"
+    for name in (
+        *("nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "concat", "clip", "sigmoid", "tanh"),
+        *("nn.relu", "nn.leakyrelu", "nn.gelu", "nn.silu", "exp", "add", "subtract", "multiply", "divide"),
+    )
+)
+"""Operators that ConvertLayout sees in any case, if all their tensors are images or single numbers."""
+_IMAGE_RANK = 4
+_PACKED = "relax.call_pure_packed"
+
+
+@mutator
+class _Hidden(PyExprMutator):  # type: ignore[misc]
+    """Makes calls of unknown functions of all operators but those on images, so that no pass looks into them."""
+
+    def __init__(self, mod: Any) -> None:
+        super().__init__(mod)
+        self.calls: dict[str, Any] = {}
+        """Name of the function -> the call."""
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        if not isinstance(call.op, Op) or (call.op.name in _ON_IMAGES and _is_on_images(call)):
+            return call
+        name = f"costhub.hidden.{len(self.calls)}"
+        self.calls[name] = call
+        return relax.call_pure_packed(name, *call.args, ty_args=call.ty)
+
+
+@mutator
+class _Shown(PyExprMutator):  # type: ignore[misc]
+    """Undoes `_Hidden`."""
+
+    def __init__(self, mod: Any, calls: dict[str, Any]) -> None:
+        super().__init__(mod)
+        self._calls = calls
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        hidden = None
+        if getattr(call.op, "name", "") == _PACKED:
+            hidden = self._calls.get(str(call.args[0].global_symbol))
+        return call if hidden is None else relax.Call(hidden.op, list(call.args)[1:], hidden.attrs, hidden.ty_args)
+
+
+def _is_on_images(call: Any) -> bool:
+    types = [call.ty, *(argument.ty for argument in call.args)]
+    fields = [field for ty in types for field in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
+    return all(getattr(ty, "ndim", None) in (0, _IMAGE_RANK) for ty in fields)
 
 
 @mutator
