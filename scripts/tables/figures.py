@@ -230,14 +230,15 @@ def count(what: str, *names: str) -> int:
     """The rows of a table in the embedded datasets, or the devices with measurements.
 
     Args:
-        what: `measurements`, `workloads` (distinct ones) or `devices`.
+        what: `measurements`, `workloads` (distinct ones), `measured` (those of them with measurements) or `devices`.
         names: Datasets; all if there are none.
     """
     folders = [folder for folder in DATASETS.iterdir() if folder.name in (names or (folder.name,))]
     if what == "devices":
         return len({device.name for folder in folders for device in (folder / "measurements").iterdir()})
-    shards = [shard for folder in folders for shard in sorted((folder / what).rglob("*.parquet"))]
-    if what == "workloads":
+    where = "measurements" if what == "measured" else what
+    shards = [shard for folder in folders for shard in sorted((folder / where).rglob("*.parquet"))]
+    if what in ("workloads", "measured"):
         return len({each for shard in shards for each in pq.read_table(shard, columns=["workload_id"])[0].to_pylist()})
     return sum(pq.read_metadata(shard).num_rows for shard in shards)
 

@@ -144,7 +144,7 @@ def box(_: Path) -> str:
                 "dataset": ", ".join(f"`{name}`" for name in names),
                 "of": what,
                 "measurements": ", ".join(f"{count('measurements', name):,}" for name in names),
-                "workloads": ", ".join(f"{count('workloads', name):,}" for name in names),
+                "workloads": ", ".join(f"{count('measured', name):,}" for name in names),
                 "licence": ", ".join(sorted({licence(name) for name in names})),
             }
         )

@@ -42,6 +42,21 @@ def test_a_log_gets_a_message_now_and_then_with_the_time_left(caplog: pytest.Log
     assert lines == [f"32 {both} 3 min left", f"64 {both} 80 s left"]
 
 
+def test_the_first_trials_say_nothing_of_the_time_left(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "costhub")
+    now = [0.0]
+    with TuneProgress(96, every_s=10.0, clock=lambda: now[0]) as progress:
+        progress.batch(after(0))
+        now[0] = 60.0
+        progress.batch(after(8))
+        assert "8 of 96 trials" in caplog.text
+        assert "left" not in caplog.text
+        now[0] = 80.0
+        progress.batch(after(32))
+
+    assert "about 3 min left" in caplog.text
+
+
 def test_what_an_earlier_search_measured_does_not_count_for_the_time_left(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

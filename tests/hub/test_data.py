@@ -16,6 +16,7 @@ import pytest
 from costhub.cli import main
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements as load_from_path
+from costhub.dataset.splits.split import save_split
 from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
 from costhub.hub.data import (
     find_data,
@@ -144,8 +145,10 @@ def test_what_are_no_data_on_this_machine_is_said(
         find_data(where)
 
 
-def test_programs_and_splits_are_found_by_name() -> None:
+def test_programs_and_splits_are_found_by_name(tmp_path: Path) -> None:
     split = load_split("nvidia-h200", list_splits("nvidia-h200")[-1])
+    save_split(split, tmp_path / "mine.json")
+    assert load_split("nvidia-h200", str(tmp_path / "mine.json")) == split
     programs = load_programs("nvidia-h200", workloads=set(split.test), spec="trace_decisions@1")
     blocks = open_programs("nvidia-h200", workloads=set(split.test), spec="trace_decisions@1")
     batches = list(iter_programs("nvidia-h200", workloads=set(split.test), spec="trace_decisions@1"))

@@ -85,7 +85,7 @@ def test_no_programs_at_all_is_said_so() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
-    with pytest.raises(ScoreError, match="1 of 5 scores are NaN or infinite"):
+    with pytest.raises(ScoreError, match="1 of 5 scores is NaN or infinite"):
         evaluate_scores(np.array([value, 1.0, 2.0, 3.0, 4.0]), TWO)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,14 @@ def test_a_replayed_search_names_the_culprit(strategy: Any, model: Any, says: st
 
     with pytest.raises(CosthubError, match=says):
         bench_search(strategy, model, options=options, progress=False)
+
+
+def test_a_file_may_import_the_files_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "beside_mine.py").write_text("ANSWER = 42\n")
+    (tmp_path / "with_import.py").write_text("from beside_mine import ANSWER\n")
+
+    assert imported(f"{tmp_path / 'with_import.py'}:ANSWER") == 42
 
 
 def test_a_score_that_is_no_number_names_the_model(data: Path) -> None:

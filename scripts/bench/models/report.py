@@ -149,13 +149,40 @@ _COLUMNS = (
 )
 
 
+REQUIRED = ("dataset", "device", "split", "fold", "seed", "model", *METRICS, "workload_ids", "by_workload")
+FOLDS = {"fold-5": 5}
+"""Split whose seeds count with all of its folds only -> their number."""
+
+
+def checked_rows(rows: list[Row], path: Path) -> list[Row]:
+    """The rows; refuses one that lacks a key, and names the seeds that do not count for want of a fold.
+
+    Raises:
+        click.ClickException: A row lacks a key that docs/benchmark.md requires.
+    """
+    folds: dict[tuple[str, ...], set[int]] = {}
+    for line, row in enumerate(rows, start=1):
+        if missing := [key for key in REQUIRED if key not in row]:
+            raise click.ClickException(
+                f"Line {line} of {path} lacks {', '.join(missing)}. docs/benchmark.md lists the keys of a line."
+            )
+        names = ("device", "split", "model", "objective", "spec", "variant", "also", "seed")
+        folds.setdefault(tuple(str(row.get(name, "")) for name in names), set()).add(row["fold"])
+    partial = {
+        " ".join(filter(None, about[2:6])) for about, seen in folds.items() if len(seen) < FOLDS.get(about[1], 1)
+    }
+    if partial:
+        click.echo(f"Seeds without all of their folds do not count: {', '.join(sorted(partial))}.", err=True)
+    return rows
+
+
 @click.command()
 @click.argument("kind", type=click.Choice(sorted(REPORTS)))
 @click.option("--rows", "rows_path", required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "path", required=True, type=click.Path(path_type=Path), help="Pictures go beside it.")
 def main(kind: str, rows_path: Path, path: Path) -> None:
     """Writes docs/results/model_KIND.json and its pictures from rows, and prints the table."""
-    report = REPORTS[kind](read_rows(rows_path), path)
+    report = REPORTS[kind](checked_rows(read_rows(rows_path), rows_path), path)
     machine.write_result(path, report)
     if "summary" in report:
         click.echo(plain_table(sorted(report["summary"], key=lambda row: (row["device"], -row["top_1"])), _COLUMNS))

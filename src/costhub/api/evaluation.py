@@ -93,10 +93,11 @@ def evaluate(
         place = data if isinstance(data, DataAddress) else find_data(data)
         chosen, devices = _chosen(place, device, split)  # Names are checked before the model loads torch or XGBoost.
         ranker = _loaded(choice)
-        blocks: Sequence[Programs] = [_selected(ranker, place, devices, chosen, every=every)]
+        selected, learned = _selected(ranker, place, devices, chosen, every=every)
+        blocks: Sequence[Programs] = [selected]
         rows = device_rows(place.path, blocks[0].device_ids)
     else:
-        ranker = _loaded(choice)
+        ranker, learned = _loaded(choice), 0
         blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
         rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
     scores, kept = [np.zeros(0)], []
@@ -104,7 +105,7 @@ def evaluate(
         scores.append(_scores(ranker, block, rows))
         kept.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
     programs = Programs.join(kept) if kept else _NONE
-    return evaluate_scores(np.concatenate(scores), programs, noise_floor=noise_floor)
+    return replace(evaluate_scores(np.concatenate(scores), programs, noise_floor=noise_floor), learned=learned)
 
 
 def _loaded(choice: Any) -> Any:
@@ -132,10 +133,11 @@ def _chosen(
 
 def _selected(
     model: CostModel | Ranker, place: DataAddress, devices: tuple[str, ...], split: Split | None, *, every: bool
-) -> Programs:
-    """The programs of a data folder on which to evaluate a model."""
+) -> tuple[Programs, int]:
+    """The programs of a data folder on which to evaluate a model, and how many workloads were left out as known."""
     wanted = set(split.test) if split else set(DataFolder.open(place.path).workloads()["workload_id"].to_pylist())
     info: ModelInfo | None = getattr(model, "info", None)
+    asked = len(wanted)
     if info is not None and not every:
         # On devices that are new to the model, a workload it knows from another device is a fair test.
         is_new = split is not None and bool(split.test_devices) and set(info.device_ids).isdisjoint(devices)
@@ -146,7 +148,7 @@ def _selected(
             "in Python) to evaluate on them anyway."
         )
     spec = getattr(model, "feature_spec", DEFAULT_SPEC)
-    return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec)
+    return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec), asked - len(wanted)
 
 
 def _given(programs: Programs, device: str | Sequence[str] | None, split: str | Split | None) -> Programs:

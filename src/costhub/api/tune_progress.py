@@ -14,6 +14,8 @@ from costhub.transfer.stopping import Stopped
 if TYPE_CHECKING:
     from costhub.search.scheduler import SearchProgress
 
+_TELLING, _ENOUGH = 0.1, 64
+"""The time left is estimated from this share of the trials on, or this many: the first kernels take far longer."""
 _KERNEL, _SEARCH = range(2)
 """The lines below the bar."""
 
@@ -87,9 +89,10 @@ class TuneProgress:
         return Stopped(rule, last.stopped, last.trials, last.most, left_s)
 
     def _left_s(self, standing: SearchProgress) -> float | None:
-        """Seconds left; None before the first trial of this run."""
-        done = standing.trials - (self._known or 0)
-        return (self._clock() - self._start) / done * (standing.most - standing.trials) if done else None
+        """Seconds left; None while the start of the processes would count for most of the time."""
+        done, left = standing.trials - (self._known or 0), standing.most - standing.trials
+        is_known = done >= min(_TELLING * (done + left), _ENOUGH)
+        return (self._clock() - self._start) / done * left if done and is_known else None
 
 
 def standing_text(standing: SearchProgress) -> str:

@@ -135,6 +135,7 @@ class TuneReport:
                 **result.to_json(),
                 "device": device["device_id"],
                 "weight": self.weights[result.workload],
+                "trials_untimed": result.trials - sum(name == result.workload for name in self.order),
                 "curve": [(trial, best) for trial, _, best in result.curve],
             }
             for result in self.results

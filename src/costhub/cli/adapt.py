@@ -386,6 +386,9 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     if named is not None:
         check_kind(named.entry, str(row.get("kind")), device=row["device_id"], allow=how.allow_other_kind)
     found, source = _source(named, row, how.arch, target.first, how.seed)
+    if source.info is not None and row["device_id"] in source.info.device_ids:
+        name = found.entry.name
+        click.echo(f"{name} has already learned from {row['device_id']}, so adapting it may gain little.", err=True)
     method = how.method()
     if note := trees_note(method, source, target.first(source.feature_spec)):
         click.echo(note, err=True)

@@ -416,7 +416,7 @@ def load_split(where: str | Path, name: str | None = None) -> Split:
 
     Args:
         where: Data, as for `load_programs`; without `name`, the file of a split.
-        name: The name of one of their splits.
+        name: The name of one of their splits, or the file of a split.
 
     Raises:
         CosthubError: One of its subclasses: the data or the split do not exist, or the file is not a split.
@@ -427,7 +427,7 @@ def load_split(where: str | Path, name: str | None = None) -> Split:
     """
     if name is None:
         return split.load_split(where)
-    return split.load_split(find_data(where).path, name)
+    return split.find_split(find_data(where).path, name)
 
 
 def _ids_of(place: DataAddress, names: Collection[str] | None) -> set[str] | None:

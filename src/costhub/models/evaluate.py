@@ -61,6 +61,8 @@ class Evaluation:
     """Workloads in which no two programs differ by more than the noise: there is nothing to rank."""
     uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
     """Workload id -> what it is, as far as the programs say."""
+    learned: int = 0
+    """Workloads of the data that were left out because the model has learned from them."""
 
     @property
     def top_1(self) -> float:
@@ -126,6 +128,7 @@ class Evaluation:
         devices = ", ".join(sorted({row.device_id for row in self.workloads} - {""}))
         programs, errors = sum(row.n for row in self.workloads), self.standard_errors
         left_out = f", {len(self.skipped)} left out with nothing to rank" if self.skipped else ""
+        left_out += f", {self.learned} left out since the model has learned from them" if self.learned else ""
         lines = [
             f"{counted(programs, 'program')} of {counted(len(self.workloads), 'workload')}"
             f"{f' on {devices}' if devices else ''}{left_out}",
@@ -229,9 +232,10 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
             "per program, in their order."
         )
     if not np.isfinite(scores).all():
+        count = int((~np.isfinite(scores)).sum())
         raise ScoreError(
-            f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite, so the model "
-            "cannot be evaluated; train it again."
+            f"{count} of {len(scores)} scores {'is' if count == 1 else 'are'} NaN or infinite. Every program needs a "
+            "finite score: look at the features and at the training of the model."
         )
     ran = np.flatnonzero(programs.is_ok)
     group = programs.group[ran]

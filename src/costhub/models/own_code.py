@@ -91,6 +91,9 @@ def imported(reference: str) -> Any:
                 raise ArgumentError(f"There is no file {place}. Use the form FILE.py:NAME.")
             module = importlib.util.module_from_spec(spec)
             sys.modules.setdefault(spec.name, module)
+            beside = str(Path(place).absolute().parent)
+            if beside not in sys.path:  # as for a script: it may import the files beside it
+                sys.path.append(beside)
             spec.loader.exec_module(module)
         else:
             module = import_module(place)

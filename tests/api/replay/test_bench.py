@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from costhub.api.replay import bench
 from costhub.api.replay.bench import SUITE, BenchOptions, bench_search
 from costhub.dataset.splits.split import Split, find_split, save_split
 from costhub.errors import ArgumentError, CosthubError, ModelError
@@ -103,9 +105,17 @@ def test_a_trained_model_is_played_where_it_has_not_learned(data: Path, model: P
 
     assert sorted(s.name for s in found.scores) == ["conv2d0", "matmul0"]
     assert found.method == "brief"
-    with pytest.raises(ArgumentError, match="has learned from 4 of these 6 workloads on acme-one"):
+    with pytest.raises(ArgumentError, match=r"has learned from 4 of these 6 workloads \(on acme-one\)"):
         bench_search("model", str(model), options=options(data), progress=False)
     assert len(bench_search("model", str(model), options=options(data, every=True), progress=False).scores) == 6
+
+
+def test_a_model_that_knows_the_workloads_from_another_device_is_refused_too() -> None:
+    info = SimpleNamespace(train_workloads=("a", "b"), device_ids=("acme-two",))
+
+    with pytest.raises(ArgumentError, match=r"has learned from 1 of these 2 workloads \(on acme-two\)"):
+        bench._check_unknown(SimpleNamespace(info=info, name="mine"), {"b", "c"})
+    bench._check_unknown(SimpleNamespace(info=info), {"c"})
 
 
 def test_costhubs_searches_without_a_model_need_no_features(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

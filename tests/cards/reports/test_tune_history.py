@@ -57,6 +57,7 @@ def test_a_search_that_went_on_keeps_what_the_first_one_recorded() -> None:
     assert row["measured_us"] == [4.0] * 15 + [3.0, 2.5]
     assert row["stages"] == {"running": 6.0, "building": 2.0}
     assert row["trials_before"] == 16
+    assert row["trials_untimed"] == 0
 
 
 def test_each_search_is_named_with_what_is_left_of_it() -> None:

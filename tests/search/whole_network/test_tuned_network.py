@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from costhub.errors import NetworkError
+from costhub.errors import ArgumentError, NetworkError
 from costhub.search.whole_network import tuned_network
 from costhub.search.whole_network.tuned_network import TunedNetwork, load_network
 
@@ -117,6 +117,13 @@ def test_wrong_inputs_and_files_are_sentences(library: Path, tmp_path: Path) -> 
     (tmp_path / "no.so").write_text("no library")
     with pytest.raises(NetworkError, match="is not a network that TVM can load"):
         TunedNetwork(tmp_path / "no.so")
+    (tmp_path / "net.pt2").write_text("exported")
+    with pytest.raises(NetworkError, match=r"net.pt2 is not a library \(.so\), as `costhub tune` writes it"):
+        TunedNetwork(tmp_path / "net.pt2")
+    with pytest.raises(NetworkError, match=r"gone.so does not exist"):
+        TunedNetwork(tmp_path / "gone.so")
+    with pytest.raises(ArgumentError, match="threads must be at least 1, got 0"):
+        load_network(library, threads=0)
 
 
 def test_one_output_comes_alone_and_several_keep_their_form() -> None:

@@ -152,19 +152,20 @@ def _workloads(
         workloads=wanted,
         spec=getattr(scorer, "feature_spec", DEFAULT_SPEC) if has_features else None,
         count=options.workloads,
-        on_chosen=None if options.every else partial(_check_unknown, scorer, device),
+        on_chosen=None if options.every else partial(_check_unknown, scorer),
         progress=progress,
     )
 
 
-def _check_unknown(scorer: Any, device: str, chosen: Set[str]) -> None:
-    """Refuses a model that has learned from the workloads on the device."""
+def _check_unknown(scorer: Any, chosen: Set[str]) -> None:
+    """Refuses a model that has learned from the workloads, on whichever device: two threads are like one."""
     info = getattr(scorer, "info", None)
-    known = chosen & set(info.train_workloads) if info is not None and device in info.device_ids else ()
-    if known:
+    known = chosen & set(info.train_workloads) if info is not None else ()
+    if info is not None and known:
         raise ArgumentError(
             f"{getattr(scorer, 'name', '') or 'The model'} has learned from {len(known)} of these {len(chosen)} "
-            f"workloads on {device}, so its score would say nothing. --all (every=True) runs it anyway."
+            f"workloads (on {', '.join(info.device_ids)}), so its score would say little. --all (every=True) runs it "
+            "anyway."
         )
 
 

@@ -24,7 +24,7 @@ _SHOWN = (1, 16, 64)
 _COLUMNS = (
     TableColumn("device", "device"),
     number("workloads", "workloads", "d"),
-    number("programs", "programs", "d"),
+    number("programs", "programs each", "d"),
     number("trials", "trials", "d"),
     number("score", "score", ".3f"),
     number("error", "±", ".3f"),

@@ -192,7 +192,7 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, togethe
     if together:
         yield Paragraph(together)
     if len(rows) > _MOST_ROWS:
-        yield Details(f"The other {len(rows) - _MOST_ROWS} {what}s", [Table(rows[_MOST_ROWS:], columns)])
+        yield Details(f"The other {counted(len(rows) - _MOST_ROWS, what)}", [Table(rows[_MOST_ROWS:], columns)])
     empty = [row["workload"] for row in rows if row["best_us"] is None]
     if empty and len(empty) < len(rows):
         yield Paragraph(f"No program ran for {', '.join(empty)}.")

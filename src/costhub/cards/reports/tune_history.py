@@ -76,6 +76,7 @@ def _continued(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Map
         return row
     before = earlier.get("trials", 0)
     joined = {**row, "seconds": row["seconds"] + earlier.get("seconds", 0.0), "trials_before": before}
+    joined["trials_untimed"] = max(0, row.get("trials_untimed", 0) - before) + earlier.get("trials_untimed", 0)
     if earlier.get("curve"):
         joined["curve"] = [*earlier["curve"], *(point for point in row.get("curve", ()) if point[0] > before)]
     if len(earlier.get("measured_us") or ()) == before:

@@ -87,7 +87,7 @@ def _kernels(rows: Sequence[Mapping[str, Any]], *, is_network: bool) -> str:
     left = rows[len(shown) :]
     columns = (
         TableColumn("workload", "kernel" if is_network else "workload"),
-        *([number("share", "share", ".0%")] if is_network else []),
+        *([number("share", "share", ".0%"), number("weight", "calls", ".0f")] if is_network else []),
         number("best_us", "tuned (us)", ",.1f"),
         *([number("gflops", "GFLOP/s", ",.0f")] if any(row["gflops"] for row in rows) else []),
         *([number("of_peak", "of peak", ".0%")] if any(row["of_peak"] for row in rows) else []),

@@ -85,7 +85,7 @@ def figures_of(
     found = evaluate(
         model if own is None else own, place, device=devices or None, split=split, every=every, noise_floor=noise_floor
     )
-    return described_figures(found, place.folder)
+    return {**described_figures(found, place.folder), "learned": found.learned}
 
 
 def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
@@ -133,6 +133,11 @@ def figures_table(figures: Mapping[str, Any]) -> str:
         lines.append(
             f"{counted(len(figures['skipped']), 'workload')} left out: no two of their programs differ by more than "
             f"{figures['noise_floor']:.0%}."
+        )
+    if learned := figures.get("learned"):
+        lines.append(
+            f"{counted(learned, 'workload')} left out: the model has learned from "
+            f"{'it' if learned == 1 else 'them'} (--all includes {'it' if learned == 1 else 'them'})."
         )
     return "\n".join(lines)
 

@@ -149,11 +149,21 @@ def _named(name: str) -> list[tuple[str, str]]:
     return [(path.stem, str(path.resolve()))]
 
 
+_UNKNOWN = "Unsupported function types"
+"""How TVM's importer begins its list of operators."""
+
+
 def _extracted(child: Child, label: str, *args: Any) -> NetworkKernels:
     try:
         return child.call(extract_kernels, *args, timeout_s=_TIMEOUT_S)
     except (WorkloadError, ChildDied, ChildTimeout) as error:
         reason = str(error).rstrip(".")
+    if _UNKNOWN in reason:
+        names = reason.partition(_UNKNOWN)[2].partition("]")[0].strip(" [").replace("'", "")
+        raise WorkloadError(
+            f"TVM's importer does not know these operators of the network {label}: {names}. Replace them before the "
+            "export: amax(1), for example, by max(1).values. docs/troubleshooting.md has more."
+        )
     raise WorkloadError(
         f"The network {label} cannot be turned into workloads ({reason}). It must be one that "
         "torch.export exports and TVM imports (tvm.relax.frontend.torch.from_exported_program), or a relax "

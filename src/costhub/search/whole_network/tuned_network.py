@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from costhub.collector.device.cpu_state import core_count
-from costhub.errors import NetworkError, last_line
+from costhub.errors import ArgumentError, NetworkError, last_line
 
+TUNE = "costhub tune"
 _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
 
@@ -34,6 +35,7 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
             CPUs that the process may use (``taskset``, a container), unless the variable ``TVM_BIND_THREADS`` is 1.
 
     Raises:
+        ArgumentError: `threads` is below 1.
         NetworkError: TVM cannot load the file.
 
     Example:
@@ -62,7 +64,12 @@ class TunedNetwork:
     """
 
     def __init__(self, library: str | Path, *, threads: int | None = None) -> None:
-        self.library, self.threads = Path(library), threads or core_count()
+        self.library, self.threads = Path(library), core_count() if threads is None else threads
+        if self.threads < 1:
+            raise ArgumentError(f"threads must be at least 1, got {self.threads}; by default, there is one per core.")
+        if self.library.suffix != ".so" or not self.library.is_file():
+            what = f"is not a library (.so), as `{TUNE}` writes it" if self.library.exists() else "does not exist"
+            raise NetworkError(f"{self.library} {what}. Give the file, such as tuned/my_network.so.")
         _use_threads(self.threads)
         try:
             machine, self._device = load_machine(library)
@@ -99,7 +106,7 @@ class TunedNetwork:
             given = ", ".join(f"{str(x.dtype).rpartition('.')[2]} {tuple(x.shape)}" for x in inputs) or "none"
             raise NetworkError(
                 f"{self.library} does not run with these inputs ({given}): {_why(error)}. It takes the shapes and "
-                "types of the export, whose batch size is fixed; the report beside the library shows them."
+                "types of the export, whose batch size is fixed; the report of the search shows them."
             ) from error
         return _to_torch(outputs)
 
