@@ -24,7 +24,8 @@ from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_su
 from costhub.cards.reports.compile_summary import compile_text
 from costhub.errors import ArgumentError, DataError, NetworkError, WorkloadError
 from costhub.files import read_regular, refuse_newer, write_replacing
-from costhub.progress import bar
+from costhub.progress import BarWithLines
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.collector.workloads.network_source import Lowering
@@ -210,10 +211,6 @@ def compile(
     return run.run(plan, known)
 
 
-def _step(shown: Any) -> None:
-    shown.update(1)
-
-
 def check_folder(out: Path) -> None:
     """Refuses a folder with results that a compilation would replace but did not write.
 
@@ -287,7 +284,15 @@ class _Compilation:
     ) -> list[CompiledKernel]:
         from costhub.search.zero_trials.compile import compile_kernels
 
-        with bar(len(jobs), desc="compiling", unit="kernel", enabled=self.progress) as shown:
+        done = 0
+        with BarWithLines(len(jobs), desc="compiling", unit="kernel", lines=0, enabled=self.progress) as shown:
+
+            def step(_: CompiledKernel) -> None:
+                nonlocal done
+                done += 1
+                shown.step()
+                shown.log(lambda: f"{done} of {counted(len(jobs), 'kernel')} compiled")
+
             return compile_kernels(
                 jobs,
                 self.model.model,
@@ -296,7 +301,7 @@ class _Compilation:
                 plan,
                 out=folder,
                 libraries=own,
-                on_kernel=lambda _: _step(shown),
+                on_kernel=step,
             )
 
     def _networks(self) -> list[FinishedNetwork]:

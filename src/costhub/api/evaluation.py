@@ -94,14 +94,13 @@ def evaluate(
         chosen, devices = _chosen(place, device, split)  # Names are checked before the model loads torch or XGBoost.
         ranker = _loaded(choice)
         selected, learned = _selected(ranker, place, devices, chosen, every=every)
-        blocks: Sequence[Programs] = [selected]
-        rows = device_rows(place.path, blocks[0].device_ids)
+        blocks, rows = [selected], device_rows(place.path, selected.device_ids)
     else:
         ranker, learned = _loaded(choice), 0
         blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
         rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
     scores, kept = [np.zeros(0)], []
-    for block in (block.measured() for block in blocks):
+    for block in map(Programs.measured, blocks):
         scores.append(_scores(ranker, block, rows))
         kept.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
     programs = Programs.join(kept) if kept else _NONE

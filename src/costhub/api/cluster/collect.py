@@ -86,10 +86,9 @@ def collect_on_cluster(
         What was measured.
 
     Raises:
-        ArgumentError: The address of the scheduler is not one, or Dask is not installed.
         MeasureError: The scheduler does not answer, or no worker measures.
         DeviceError: The workers' machines are different devices.
-        CosthubError: As for `costhub.collect`.
+        CosthubError: As for `costhub.collect`; an ArgumentError also for an address without a port.
 
     Example:
         >>> print(collect_on_cluster("resnet18", "measurements", "tcp://10.0.0.1:8786"))  # doctest: +SKIP
