@@ -14,9 +14,16 @@ from costhub.api.tune import TuneOptions, advise, obstacle, tune
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.suites import find_workload
-from costhub.errors import CosthubError, NetworkError
+from costhub.errors import ArgumentError, CosthubError, NetworkError
 from costhub.hub.catalogue.devices import keep_probed_figures
 from costhub.search.whole_network.tuned_network import TunedNetwork
+
+
+def test_the_folder_of_a_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+
+    with pytest.raises(ArgumentError, match="is the folder of a model"):
+        tune("matmul.256x256x256", tmp_path, trials=4)
 
 
 def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:

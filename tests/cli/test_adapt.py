@@ -119,6 +119,10 @@ def test_the_same_command_again_says_that_the_model_is_finished(
     assert wrote("--seed", "1")
     (out / "adaptation.json").write_text("{")
     assert wrote("--seed", "1")
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps({**config, "device_id": "acme-three"}))
+    assert adapt(source, data, out, *more, "--seed", "2") == 2
+    assert f"{out} holds a model of acme-three, and this one is for acme-" in capsys.readouterr().err
 
 
 def test_a_model_folder_does_not_say_where_its_data_lay(source: str, data: Path, tmp_path: Path) -> None:

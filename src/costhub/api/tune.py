@@ -16,7 +16,7 @@ from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
-from costhub.errors import CosthubError, WorkloadError
+from costhub.errors import ArgumentError, CosthubError, WorkloadError
 
 if TYPE_CHECKING:
     from costhub.api.tuning import Tuning
@@ -178,6 +178,11 @@ class _Search:
     options: TuneOptions
     seed: int
     progress: bool
+
+    def __post_init__(self) -> None:
+        """Refuses the folder of a model: the results in it would be published with it."""
+        if (self.out / "config.json").exists():
+            raise ArgumentError(f"{self.out} is the folder of a model. Choose another folder for the results.")
 
     def run(self, device: Where) -> Tuning:
         """Searches, compiles networks, and writes the report."""

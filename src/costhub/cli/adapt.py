@@ -25,7 +25,7 @@ from costhub.cli.shared.options import (
     named_values,
     seed_option,
 )
-from costhub.errors import DeviceError
+from costhub.errors import ArgumentError, DeviceError
 from costhub.terminal_text import counted
 from costhub.transfer.stopping import DEFAULT_STOP
 
@@ -310,9 +310,20 @@ def command(
         click.echo(finished_text(out, told, explain=explain, as_json=as_json))
         return
     with opened as target:
-        result = replace(_carry(named, target, replace(how, stop=stop)), asked=asked)
+        result = replace(_carry(named, _fitting(target, out), replace(how, stop=stop)), asked=asked)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
+
+
+def _fitting(target: AdaptTarget, out: Path) -> AdaptTarget:
+    """The target; refuses a folder with a model of another device, which would be replaced."""
+    from costhub.hub.catalogue.hubs import read_config
+
+    device_id = str(target.row["device_id"])
+    own = read_config(out).get("device_id") if out.exists() and any(out.iterdir()) else device_id
+    if own != device_id:
+        raise ArgumentError(f"{out} holds a model of {own}, and this one is for {device_id}. Choose another folder.")
+    return target
 
 
 def _refuse(why: str, option: str | None) -> None:

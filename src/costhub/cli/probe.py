@@ -31,7 +31,13 @@ Example:
     type=WholeNumber(min=1),
     help="Limit the CPU to this many cores, which makes it a separate device.",
 )
-@click.option("--budget", default="25s", show_default=True, type=Duration(), help="Time limit, with its unit: 25s, 1m.")
+@click.option(
+    "--budget",
+    default="25s",
+    show_default=True,
+    type=Duration(),
+    help="Time limit of the measuring, with its unit: 25s, 1m. Starting and compiling come on top.",
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the figures to.")
 @click.option("--replace", is_flag=True, help="Forget the figures of earlier probes; by default the best of all count.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the bandwidths (.svg or .png).")

@@ -94,8 +94,10 @@ def folder_kind(folder: str | Path) -> Kind:
         return "model"
     if (root / "measurements").is_dir():
         return "dataset"
+    searched = (root / "database_tuning_record.json").is_file()
     raise DataError(
         f"{root} is neither a model folder (it has no {CONFIG}) nor a data folder (it has no folder `measurements`)."
+        + " It holds a TVM search: make a data folder of it with `costhub import metaschedule`." * searched
     )
 
 

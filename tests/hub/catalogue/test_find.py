@@ -144,7 +144,7 @@ def test_a_path_that_is_no_model_folder_is_said_to_be_none(
 
     with pytest.raises(ModelError, match=r"^mine is not a model folder: it holds no config.json."):
         find_model("mine")
-    with pytest.raises(ModelError, match=r"^notes is a file. Give the folder that `costhub train --out` wrote."):
+    with pytest.raises(ModelError, match=r"^notes is a file. Give the folder that `costhub train` or `adapt`"):
         find_model("notes")
 
 

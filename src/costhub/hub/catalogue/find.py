@@ -164,7 +164,7 @@ def _from_folder(folder: Path, arch: str | None) -> ResolvedModel:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "is not a folder"
         own = f", or {folder}:NAME for a model of your own, where that is allowed" if folder.suffix == ".py" else ""
-        raise ModelError(f"{folder} {what}. Give the folder that `costhub train --out` wrote{own}.")
+        raise ModelError(f"{folder} {what}. Give the folder that `costhub train` or `adapt` wrote with --out{own}.")
     entry = read_entry(folder, name=f"local/{folder.resolve().name}", origin=f"the folder {folder}")
     _check_arch(entry, arch)
     return ResolvedModel(replace(entry, is_published=False), lambda: f"It is the folder {folder}.")

@@ -212,7 +212,7 @@ def open_repository(to: str, name: str | None, kind: Kind) -> Repository:
             raise AddressError(f"{to} names the repository; leave out --as and @REVISION (--tag names a version).")
         return RemoteRepo(address.name, kind)
     if name is None or not _REPOSITORY_NAME.fullmatch(name):
-        raise AddressError(f"In the hub {to} the {kind} needs a name: give --as ORG/NAME.")
+        raise AddressError(f"In the hub {str(to)!r} the {kind} needs a name: give --as ORG/NAME (name=... in Python).")
     return FolderRepo(address.name, name, kind)
 
 
