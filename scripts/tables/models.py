@@ -72,12 +72,12 @@ def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
         workloads of their means over seeds; medians of time, rate and size.
     """
     cells: dict[tuple[str, ...], list[Row]] = {}
-    for row in _of_whole_seeds(list(rows)):
+    for row in of_whole_seeds(list(rows)):
         cells.setdefault(_texts(row, _KEYS), []).append(row)
     return [{**dict(zip(_KEYS, cell, strict=True)), **_summary(own)} for cell, own in cells.items()]
 
 
-def _of_whole_seeds(rows: Sequence[Row]) -> list[Row]:
+def of_whole_seeds(rows: Sequence[Row]) -> list[Row]:
     """The rows of every seed that has all folds of its split."""
     folds: dict[tuple[str, ...], set[int]] = {}
     done: dict[tuple[str, ...], set[int]] = {}

@@ -15,7 +15,7 @@ from scripts.bench.common import machine
 from scripts.bench.common.rows import read_rows
 from scripts.bench.models.grid import ALL, LOOPS, RELATION, STORE, TILES, TOKENS
 from scripts.tables.gains import mean_with_error
-from scripts.tables.models import summaries
+from scripts.tables.models import of_whole_seeds, summaries
 from scripts.tables.plots import plot_curves, plot_intervals
 
 Row = dict[str, Any]
@@ -150,8 +150,6 @@ _COLUMNS = (
 
 
 REQUIRED = ("dataset", "device", "split", "fold", "seed", "model", *METRICS, "workload_ids", "by_workload")
-FOLDS = {"fold-5": 5}
-"""Split whose seeds count with all of its folds only -> their number."""
 
 
 def checked_rows(rows: list[Row], path: Path) -> list[Row]:
@@ -160,19 +158,20 @@ def checked_rows(rows: list[Row], path: Path) -> list[Row]:
     Raises:
         click.ClickException: A row lacks a key that docs/benchmark.md requires.
     """
-    folds: dict[tuple[str, ...], set[int]] = {}
     for line, row in enumerate(rows, start=1):
         if missing := [key for key in REQUIRED if key not in row]:
             raise click.ClickException(
                 f"Line {line} of {path} lacks {', '.join(missing)}. docs/benchmark.md lists the keys of a line."
             )
-        names = ("device", "split", "model", "objective", "spec", "variant", "also", "seed")
-        folds.setdefault(tuple(str(row.get(name, "")) for name in names), set()).add(row["fold"])
-    partial = {
-        " ".join(filter(None, about[2:6])) for about, seen in folds.items() if len(seen) < FOLDS.get(about[1], 1)
+    whole = {id(row) for row in of_whole_seeds(rows)}
+    names = ("model", "objective", "spec", "variant")
+    left = {
+        f"{' '.join(filter(None, (row.get(name, '') for name in names)))} (seed {row['seed']}, {row['device']})"
+        for row in rows
+        if id(row) not in whole
     }
-    if partial:
-        click.echo(f"Seeds without all of their folds do not count: {', '.join(sorted(partial))}.", err=True)
+    if left:
+        click.echo(f"Tables leave out seeds that lack folds: {', '.join(sorted(left))}.", err=True)
     return rows
 
 

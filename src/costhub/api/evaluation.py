@@ -134,9 +134,10 @@ def _selected(
     model: CostModel | Ranker, place: DataAddress, devices: tuple[str, ...], split: Split | None, *, every: bool
 ) -> tuple[Programs, int]:
     """The programs of a data folder on which to evaluate a model, and how many workloads were left out as known."""
-    wanted = set(split.test) if split else set(DataFolder.open(place.path).workloads()["workload_id"].to_pylist())
+    folder = DataFolder.open(place.path)
+    wanted = set(split.test) if split else set(folder.workloads()["workload_id"].to_pylist())
     info: ModelInfo | None = getattr(model, "info", None)
-    asked = len(wanted)
+    asked = set(wanted)
     if info is not None and not every:
         # On devices that are new to the model, a workload it knows from another device is a fair test.
         is_new = split is not None and bool(split.test_devices) and set(info.device_ids).isdisjoint(devices)
@@ -147,7 +148,11 @@ def _selected(
             "in Python) to evaluate on them anyway."
         )
     spec = getattr(model, "feature_spec", DEFAULT_SPEC)
-    return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec), asked - len(wanted)
+    left_out = asked - wanted
+    if left_out:
+        batches = folder.iter_measurements(devices or folder.device_ids(), ["workload_id"])
+        left_out &= {name for batch in batches for name in batch["workload_id"].unique().to_pylist()}
+    return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec), len(left_out)
 
 
 def _given(programs: Programs, device: str | Sequence[str] | None, split: str | Split | None) -> Programs:

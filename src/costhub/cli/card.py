@@ -123,6 +123,7 @@ def _figures(
     else:
         own_folder = str(folder.resolve())
         figures = figures_of(own_folder, place, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
+        del figures["learned"]  # The card says what was learned from, and the figures are only of other workloads.
     if figures is None:
         raise DataError(
             f"{folder} holds no figures for a card ({EVALUATION} is missing). Use --data to name measurements "

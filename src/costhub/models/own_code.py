@@ -76,6 +76,8 @@ def _is_reference(text: str) -> bool:
 def imported(reference: str) -> Any:
     """What FILE.py:NAME or MODULE:NAME stands for. This runs the file, which must be code of your own.
 
+    The file may import the files beside it: its folder stays at the end of Python's path.
+
     Raises:
         ArgumentError: The file, module or name does not exist, or importing it fails.
 
@@ -92,7 +94,7 @@ def imported(reference: str) -> Any:
             module = importlib.util.module_from_spec(spec)
             sys.modules.setdefault(spec.name, module)
             beside = str(Path(place).absolute().parent)
-            if beside not in sys.path:  # as for a script: it may import the files beside it
+            if beside not in sys.path:  # last, so that a file beside it replaces no installed package
                 sys.path.append(beside)
             spec.loader.exec_module(module)
         else:

@@ -61,8 +61,8 @@ def test_networks_and_files_are_listed() -> None:
 
     assert "net, 2 threads: 4 of 5 kernels have a schedule of the table." in shown
     assert "It was not run." in shown
-    told = "Outputs equal PyTorch's (tolerance 0.0002); the root mean square of the differences is 1e-06 of their size."
-    assert told in " ".join(shown.split())
+    told = "Outputs equal PyTorch's (tolerance 0.0002 of their size); the root mean square of the differences is "
+    assert f"{told}1e-06 of it." in " ".join(shown.split())
     assert "\nbad\n" in shown
     assert shown.splitlines()[-3:] == ["library   out/net.so", "database  out", "report    out/report.json"]
 

@@ -229,7 +229,7 @@ def test_outputs_in_bfloat16_state_their_error() -> None:
     said = outputs_text({**checked, "precision": "bf16"})
 
     assert said == "Computed in bfloat16: outputs differ from PyTorch's by 0.43 % of their size (root mean square)."
-    equal = "Outputs equal PyTorch's (tolerance 0.1); the root mean square of the differences is 0.004 of their size."
-    assert outputs_text(checked) == equal
+    equal = "Outputs equal PyTorch's (tolerance 0.1 of their size)"
+    assert outputs_text(checked) == f"{equal}; the root mean square of the differences is 0.004 of it."
     for nothing in (None, 0.0):
-        assert outputs_text({**checked, "error_size": nothing}) == "Outputs equal PyTorch's (tolerance 0.1)."
+        assert outputs_text({**checked, "error_size": nothing}) == f"{equal}."

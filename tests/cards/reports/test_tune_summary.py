@@ -37,7 +37,7 @@ def test_a_network_is_shown_beside_pytorch_with_its_slowest_kernels() -> None:
     assert text.startswith("net, 2 threads. 2.00 ms: 2.0 times as fast as PyTorch (4.00 ms).\n")
     assert "  PyTorch             4.00 ms  costhub is 2.00 times as fast\n" in text
     assert "  TVM without tuning   400 ms  costhub is 200 times as fast\n" in text
-    assert "Outputs equal PyTorch's (tolerance 0.0002).\n" in text
+    assert "Outputs equal PyTorch's (tolerance 0.0002 of their size).\n" in text
     assert "torch.compile was not timed." in text
     assert "\nkernel  share  calls  tuned (us)  GFLOP/s  of peak  programs\n" in text
     assert all(f"\nk{i} " in text for i in range(9))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from scripts.bench.models.report import checked_rows
 from scripts.tables.models import (
     LITERATURE,
     calibration_table,
@@ -199,3 +202,20 @@ def test_a_stage_that_ran_out_of_memory_says_so() -> None:
     lines = training_table({"rows": [DONE, {"stage": "mlp", "ended": "the limit of 8 GiB"}]}).splitlines()
 
     assert "the limit of 8 GiB" in lines[-1]
+
+
+def test_a_row_without_a_required_key_is_refused_and_a_seed_without_a_fold_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    figures = dict.fromkeys(("top_1", "top_5", "pairwise", "spearman"), 0.5)
+    about = {"dataset": "d", "device": "acme", "split": "fold-5", "model": "mine"}
+    rows: list[dict[str, Any]] = [
+        {**about, **figures, "seed": seed, "fold": fold, "workload_ids": [], "by_workload": {}}
+        for seed, fold in ((0, 0), (0, 1), (1, 0))
+    ]
+
+    assert checked_rows(rows, Path("mine.jsonl")) == rows
+    assert "lack folds: mine (seed 1, acme)." in capsys.readouterr().err
+    del rows[1]["spearman"]
+    with pytest.raises(click.ClickException, match=r"Line 2 of mine.jsonl lacks spearman"):
+        checked_rows(rows, Path("mine.jsonl"))

@@ -162,7 +162,7 @@ def effort_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
         >>> effort_text([{"trials": 64, "failures": 1, "seconds": 90.0}])
         '64 programs of 1 kernel measured in 90 s, 1 of them failed'
         >>> effort_text([{"trials": 64, "trials_untimed": 48, "failures": 0, "seconds": 30.0}])
-        '64 programs of 1 kernel measured: 16 in 30 s, 48 by runs that were interrupted, whose time is not known'
+        '64 programs of 1 kernel measured in 30 s, which does not include 48 by runs that were interrupted'
     """
     trials, failures = sum(row["trials"] for row in rows), sum(row["failures"] for row in rows)
     seconds = sum(row["seconds"] for row in rows)
@@ -171,9 +171,7 @@ def effort_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
     untimed = sum(row.get("trials_untimed", 0) for row in rows)
     text = f"{counted(trials, 'program')} of {counted(len(rows), what)} measured in {time}"
     if untimed:
-        timed = f"{trials - untimed:,d} in {time}, " if untimed < trials else ""
-        text = f"{counted(trials, 'program')} of {counted(len(rows), what)} measured: {timed}{untimed:,d} by runs that "
-        text += "were interrupted, whose time is not known"
+        text += f", which does not include {untimed:,d} by runs that were interrupted"
     elif before:
         text += f", {'all' if before == trials else f'{before:,d}'} of them by earlier searches"
     return f"{text}, {failures} of them failed" if failures else text
@@ -390,8 +388,8 @@ def outputs_text(network: Mapping[str, Any]) -> str:
         error = 100 * (network["error_size"] or 0.0)
         return f"Computed in bfloat16: outputs differ from {whose} by {error:.2g} % of their size (root mean square)."
     error = network.get("error_size")
-    size = f"; the root mean square of the differences is {error:.1g} of their size" if error else ""
-    return f"Outputs equal {whose} (tolerance {network['tolerance']:g}){size}."
+    size = f"; the root mean square of the differences is {error:.1g} of it" if error else ""
+    return f"Outputs equal {whose} (tolerance {network['tolerance']:g} of their size){size}."
 
 
 def ratio_text(us: float, tuned_us: float | None) -> str:

@@ -76,13 +76,13 @@ def _converted_around_images(mod: Any, lanes: int) -> Any:
     It fails at broadcasts between tensors of different rank, such as the embedding of the time in a U-Net, and at
     some operators on other ranks, such as those of torch's attention.
     """
-    hidden, seen = _Hidden(mod), tvm.IRModule(mod.functions, attrs=mod.attrs)
-    seen["main"] = hidden.visit_expr(mod["main"])
+    hidden, seen = _Hidden(mod), tvm.IRModule(mod.functions, attrs=mod.attrs, global_infos=mod.global_infos)
     try:
+        seen["main"] = hidden.visit_expr(mod["main"])
         seen = _converted(seen, lanes)
-    except InternalError:
+        seen["main"] = _Shown(seen, hidden.calls).visit_expr(seen["main"])
+    except (InternalError, TypeError, ValueError):  # The last two are TVM's for calls that it cannot make.
         return mod
-    seen["main"] = _Shown(seen, hidden.calls).visit_expr(seen["main"])
     return seen
 
 
@@ -151,7 +151,7 @@ class _Shown(PyExprMutator):  # type: ignore[misc]
 
 
 def _is_on_images(call: Any) -> bool:
-    types = [call.ty, *(argument.ty for argument in call.args)]
+    types = [call.ty, *(argument.ty for argument in call.args if not isinstance(argument.ty, tvm.ir.PrimType))]
     fields = [field for ty in types for field in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
     return all(getattr(ty, "ndim", None) in (0, _IMAGE_RANK) for ty in fields)
 

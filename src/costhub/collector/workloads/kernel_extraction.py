@@ -132,7 +132,7 @@ def _unfit(mod: Any, bounds: KernelBounds) -> str:
     except WorkloadError as error:
         return "sizes unknown" if "known sizes" in str(error) else "nothing to schedule"
     if any(dtype != "float32" for dtype, _ in argument_shapes(mod)):
-        return "with integers, masks or other types"
+        return "not float32 throughout"
     flop = count_flop(mod)
     if flop == 0:
         return "moves data only"

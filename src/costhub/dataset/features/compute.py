@@ -64,7 +64,7 @@ def compute_missing(
 ) -> None:
     """Computes the features of some programs, one child process per core, and appends them to the cache.
 
-    An interruption keeps the features computed so far. Programs whose workload is not in the folder are left out.
+    An interruption keeps the features computed so far. Programs whose workload is not in the source are left out.
 
     Args:
         source: The data folder that has measurements of the programs, or what else holds them.

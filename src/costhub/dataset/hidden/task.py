@@ -157,7 +157,7 @@ class HiddenTask:
         try:
             table = pa.Table.from_pylist([{name: row[name] for name in wanted} for row in self.workloads.values()])
             return workload_uses(table)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, LookupError) as error:
+        except (ValueError, pa.ArrowTypeError, TypeError, LookupError) as error:  # ArrowInvalid is a ValueError
             raise DataError(
                 f"{self.path / WORKLOADS} does not describe workloads ({error}). Get the task again."
             ) from error
@@ -187,6 +187,8 @@ def hide_latencies(
     if out.absolute() in latencies.absolute().parents:
         raise ArgumentError(f"{latencies} would lie in the task, which everybody reads. Keep the latencies elsewhere.")
     folder = DataFolder.open(data)
+    if unfit := [device_id for device_id in sorted(devices) if not _DEVICE_ID.fullmatch(device_id)]:
+        raise ArgumentError(f"{unfit[0]!r} cannot name a device of a task: letters, digits and . _ + - may.")
     found = _measured(folder, sorted(devices), workloads)
     if not found:
         raise DataError(f"{data} has no program that ran on {', '.join(sorted(devices))} in these workloads.")

@@ -36,7 +36,7 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
 
     Raises:
         ArgumentError: `threads` is below 1.
-        NetworkError: TVM cannot load the file.
+        NetworkError: The file does not exist, is not a library, or TVM cannot load it.
 
     Example:
         >>> network = load_network("tuned/resnet-18.so", threads=2)  # doctest: +SKIP
@@ -60,6 +60,7 @@ class TunedNetwork:
         threads: As for `load_network`.
 
     Raises:
+        ArgumentError: As for `load_network`.
         NetworkError: As for `load_network`.
     """
 
