@@ -138,7 +138,8 @@ def _query(
     if status is not None:
         for name in _listed(status):
             if name not in STATUSES:
-                raise UnknownNameError("status", name, (), "", STATUSES)
+                listing = "`costhub.dataset.schema.STATUSES`"
+                raise UnknownNameError("status", name, close_names(name, STATUSES), listing, STATUSES)
         conditions.append(among("status", _listed(status)))
     where = functools.reduce(operators.and_, conditions) if conditions else None
     return None if device is None else _listed(device), where
