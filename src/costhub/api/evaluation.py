@@ -137,22 +137,22 @@ def _selected(
     folder = DataFolder.open(place.path)
     wanted = set(split.test) if split else set(folder.workloads()["workload_id"].to_pylist())
     info: ModelInfo | None = getattr(model, "info", None)
-    asked = set(wanted)
+    learned: set[str] = set()
     if info is not None and not every:
         # On devices that are new to the model, a workload it knows from another device is a fair test.
         is_new = split is not None and bool(split.test_devices) and set(info.device_ids).isdisjoint(devices)
-        wanted -= set() if is_new else set(info.train_workloads)
+        learned = set() if is_new else wanted & set(info.train_workloads)
+        wanted -= learned
     if not wanted:
         raise DataError(
             f"{getattr(model, 'name', '') or 'The model'} was trained on all of these workloads. Use --all (every=True "
             "in Python) to evaluate on them anyway."
         )
     spec = getattr(model, "feature_spec", DEFAULT_SPEC)
-    left_out = asked - wanted
-    if left_out:
+    if learned:  # --all brings in those that were measured.
         batches = folder.iter_measurements(devices or folder.device_ids(), ["workload_id"])
-        left_out &= {name for batch in batches for name in batch["workload_id"].unique().to_pylist()}
-    return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec), len(left_out)
+        learned &= {name for batch in batches for name in batch["workload_id"].unique().to_pylist()}
+    return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec), len(learned)
 
 
 def _given(programs: Programs, device: str | Sequence[str] | None, split: str | Split | None) -> Programs:

@@ -181,8 +181,10 @@ class _Search:
 
     def __post_init__(self) -> None:
         """Refuses the folder of a model: the results in it would be published with it."""
-        if (self.out / "config.json").exists():
-            raise ArgumentError(f"{self.out} is the folder of a model (config.json). Choose another for the results.")
+        from costhub.hub.catalogue.hubs import CONFIG
+
+        if (self.out / CONFIG).exists():
+            raise ArgumentError(f"{self.out} is the folder of a model ({CONFIG}). Choose another for the results.")
 
     def run(self, device: Where) -> Tuning:
         """Searches, compiles networks, and writes the report."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from costhub.search.scheduler import SearchProgress
 
 _TELLING, _ENOUGH = 0.1, 64
-"""The time left is estimated from this share of the trials on, or this many: the first kernels take far longer."""
+"""The time left is shown from this share of the trials on, or this many: the first kernels take far longer."""
 _KERNEL, _SEARCH = range(2)
 """The lines below the bar."""
 
@@ -78,7 +78,7 @@ class TuneProgress:
             self._known = standing.trials
             self._bar.start_at(standing.trials, standing.most)
         self._bar.show(standing_text(standing), line=_SEARCH, now=True)
-        self._bar.log(lambda: progress_text(standing, self._left_s(standing)))
+        self._bar.log(lambda: progress_text(standing, self._left_s(standing) if self._tells(standing) else None))
 
     def stopped(self, rule: str) -> Stopped | None:
         """Where and why a rule ended the search; None if all trials were spent."""
@@ -89,10 +89,14 @@ class TuneProgress:
         return Stopped(rule, last.stopped, last.trials, last.most, left_s)
 
     def _left_s(self, standing: SearchProgress) -> float | None:
-        """Seconds left; None while the start of the processes would count for most of the time."""
-        done, left = standing.trials - (self._known or 0), standing.most - standing.trials
-        is_known = done >= min(_TELLING * (done + left), _ENOUGH)
-        return (self._clock() - self._start) / done * left if done and is_known else None
+        """Seconds left; None before the first trial of this run."""
+        done = standing.trials - (self._known or 0)
+        return (self._clock() - self._start) / done * (standing.most - standing.trials) if done else None
+
+    def _tells(self, standing: SearchProgress) -> bool:
+        """Whether the trials of this run tell how long the others will take."""
+        known = self._known or 0
+        return standing.trials - known >= min(_TELLING * (standing.most - known), _ENOUGH)
 
 
 def standing_text(standing: SearchProgress) -> str:

@@ -112,7 +112,7 @@ def _figures(
     folder: Path, config: Mapping[str, Any], place: DataAddress | None, devices: tuple[str, ...], split: str | None
 ) -> Mapping[str, Any]:
     """The figures for the card: of the model's own devices, evaluated now or read from the folder."""
-    from costhub.cli.shared.figures import figures_of
+    from costhub.cli.shared.figures import described_figures, evaluated
     from costhub.errors import DataError
     from costhub.hub.catalogue.hubs import EVALUATION
     from costhub.hub.install import read_figures
@@ -122,8 +122,8 @@ def _figures(
         figures = read_figures(folder, EVALUATION)
     else:
         own_folder = str(folder.resolve())
-        figures = figures_of(own_folder, place, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
-        del figures["learned"]  # The card says what was learned from, and the figures are only of other workloads.
+        found = evaluated(own_folder, place, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
+        figures = described_figures(found, place.folder)
     if figures is None:
         raise DataError(
             f"{folder} holds no figures for a card ({EVALUATION} is missing). Use --data to name measurements "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cli.shared.choices import DATA, MODEL, DecimalNumber
-from costhub.cli.shared.figures import figures_of, figures_table
+from costhub.cli.shared.figures import described_figures, evaluated, figures_table
 
 if TYPE_CHECKING:
     from costhub.hub.data import DataAddress
@@ -71,5 +71,6 @@ def command(
     not mean a good model. Programs of different devices are never compared with one another; each workload
     counts once per device.
     """
-    figures = figures_of(model, place, devices, split=split, every=every, noise_floor=noise_floor)
+    found = evaluated(model, place, devices, split=split, every=every, noise_floor=noise_floor)
+    figures = {**described_figures(found, place.folder), "learned": found.learned}
     click.echo(json.dumps(figures, indent=2) if as_json else figures_table(figures))

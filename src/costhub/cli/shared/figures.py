@@ -49,7 +49,7 @@ def figures_text(figures: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def figures_of(
+def evaluated(
     model: str,
     place: DataAddress,
     devices: tuple[str, ...],
@@ -57,8 +57,8 @@ def figures_of(
     split: str | None,
     every: bool,
     noise_floor: float,
-) -> dict[str, Any]:
-    """The figures of a model on the programs of a data folder.
+) -> Evaluation:
+    """Evaluates a model on the programs of a data folder, and names it on stderr.
 
     Args:
         model: A name, an address, a model folder, or FILE.py:NAME.
@@ -82,10 +82,9 @@ def figures_of(
         click.echo(f"Model {chosen.entry.name or model} ({chosen.entry.arch}).", err=True)
     else:
         click.echo(f"Model {name_of(own)}, from {model}.", err=True)
-    found = evaluate(
+    return evaluate(
         model if own is None else own, place, device=devices or None, split=split, every=every, noise_floor=noise_floor
     )
-    return {**described_figures(found, place.folder), "learned": found.learned}
 
 
 def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:

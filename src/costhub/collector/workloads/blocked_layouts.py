@@ -144,10 +144,10 @@ class _Shown(PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        hidden = None
-        if getattr(call.op, "name", "") == _PACKED:
-            hidden = self._calls.get(str(call.args[0].global_symbol))
-        return call if hidden is None else relax.Call(hidden.op, list(call.args)[1:], hidden.attrs, hidden.ty_args)
+        if getattr(call.op, "name", "") != _PACKED:
+            return call
+        hidden = self._calls[str(call.args[0].global_symbol)]  # Packed calls of the network's own were hidden too.
+        return relax.Call(hidden.op, list(call.args)[1:], hidden.attrs, hidden.ty_args)
 
 
 def _is_on_images(call: Any) -> bool:

@@ -112,7 +112,7 @@ def read_chunks(folder: DataFolder, device_id: str, keys: pa.Array) -> Iterator[
         is_chosen = (place >= 0) & left[place] & _is_first(place)  # a program measured twice is computed once
         left[place[is_chosen]] = False
         chosen = pa.array(is_chosen)
-        yield from _chunks_of_batch(batch.filter(chosen), own.filter(chosen), modules)
+        yield from chunks_of_rows(batch.filter(chosen).to_pylist(), own.filter(chosen).to_pylist(), modules)
 
 
 def _is_first(places: IntArray) -> npt.NDArray[np.bool_]:
@@ -120,10 +120,6 @@ def _is_first(places: IntArray) -> npt.NDArray[np.bool_]:
     is_first = np.zeros(len(places), dtype=bool)
     is_first[np.unique(places, return_index=True)[1]] = True
     return is_first
-
-
-def _chunks_of_batch(batch: pa.RecordBatch, keys: pa.Array, modules: Mapping[str, str]) -> Iterator[Chunk]:
-    return chunks_of_rows(batch.to_pylist(), keys.to_pylist(), modules)
 
 
 def chunks_of_rows(

@@ -125,7 +125,7 @@ class HiddenTask:
         Raises:
             UnknownNameError: The feature spec does not exist.
         """
-        keys = ProgramKeys(self._modules()).of(pa.RecordBatch.from_pylist([_key_columns(row) for row in self.rows]))
+        keys = self._keys(self.rows)
         parts, places = [], []
         for device_id in sorted({row["device_id"] for row in self.rows}):
             own = np.array([at for at, row in enumerate(self.rows) if row["device_id"] == device_id], np.int64)
@@ -143,11 +143,14 @@ class HiddenTask:
 
     def chunks(self, device_id: str, keys: pa.Array) -> Iterator[Chunk]:
         """The programs of a device with these keys, once each; as `compute_missing` takes them."""
-        wanted, modules = set(keys.to_pylist()), self._modules()
+        wanted = set(keys.to_pylist())
         rows = [row for row in self.rows if row["device_id"] == device_id]
-        named = ProgramKeys(modules).of(pa.RecordBatch.from_pylist([_key_columns(row) for row in rows])).to_pylist()
-        first = {key: row for key, row in zip(reversed(named), reversed(rows), strict=True) if key in wanted}
-        return chunks_of_rows(list(first.values()), list(first), modules)
+        found = {key: row for key, row in zip(self._keys(rows).to_pylist(), rows, strict=True) if key in wanted}
+        return chunks_of_rows(list(found.values()), list(found), self._modules())
+
+    def _keys(self, rows: Sequence[_Row]) -> pa.Array:
+        columns = [{name: row[name] for name in KEY_COLUMNS} for row in rows]
+        return ProgramKeys(self._modules()).of(pa.RecordBatch.from_pylist(columns))
 
     def _modules(self) -> dict[str, str]:
         return {workload_id: row["module_json"] for workload_id, row in self.workloads.items()}
@@ -263,10 +266,6 @@ def _object(content: bytes, path: Path) -> dict[str, Any]:
 def _is_text(value: Any) -> bool:
     """Whether it can be written as UTF-8, which halves of pairs, as JSON allows them, cannot."""
     return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
-
-
-def _key_columns(row: _Row) -> dict[str, str]:
-    return {name: row[name] for name in KEY_COLUMNS}
 
 
 def _lines(content: bytes, path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,6 @@ import numpy as np
 from costhub.collector.device.cpu_state import core_count
 from costhub.errors import ArgumentError, NetworkError, last_line
 
-TUNE = "costhub tune"
 _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
 
@@ -69,7 +68,7 @@ class TunedNetwork:
         if self.threads < 1:
             raise ArgumentError(f"threads must be at least 1, got {self.threads}; by default, there is one per core.")
         if self.library.suffix != ".so" or not self.library.is_file():
-            what = f"is not a library (.so), as `{TUNE}` writes it" if self.library.exists() else "does not exist"
+            what = "is not a library (.so), as `costhub tune` writes it" if self.library.exists() else "does not exist"
             raise NetworkError(f"{self.library} {what}. Give the file, such as tuned/my_network.so.")
         _use_threads(self.threads)
         try:
