@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "nu
     [
         ("nvidia-h200", "nvidia-h200 is a GPU, and this compiles for CPUs only"),
         ("cuda", "cuda is a GPU"),
-        ("any-cpu", "any-cpu stands for many CPUs and has no target; name one"),
+        ("any-cpu", "any-cpu stands for many CPUs and has no target; name a CPU"),
         ("amd-epyc-zen9", "There is no device named 'amd-epyc-zen9'"),
         ("{", "is not JSON; write for example"),
         ("{}", 'A target needs "kind": "llvm" and "num-cores"'),
@@ -67,6 +68,29 @@ def test_a_device_of_the_index_and_a_target_alone_are_only_built_for() -> None:
     assert not indexed.target.runs_here
     assert not alone.target.runs_here
     assert (alone.row["device_id"], alone.row["cores"], alone.row["simd_bits"]) == ("cortex-a72-4c", 4, 128)
+
+
+def test_a_file_describes_a_device_that_nobody_has_listed(tmp_path: Path) -> None:
+    row = {**row_of("amd-epyc-zen4-2c"), "device_id": "acme-one-2c"}
+    (tmp_path / "acme.json").write_text(json.dumps(row))
+    found = find_target(str(tmp_path / "acme.json"))
+
+    assert (found.row["device_id"], found.row["peak_gflops"]) == ("acme-one-2c", row["peak_gflops"])
+    assert json.loads(found.target.target)["mcpu"] == "znver4"
+    assert not found.target.runs_here
+
+
+def test_a_file_without_a_target_says_so(tmp_path: Path) -> None:
+    (tmp_path / "acme.json").write_text(json.dumps({"device_id": "acme-one-2c", "kind": "cpu"}))
+    with pytest.raises(CosthubError, match="acme-one-2c has no target in its file; name a CPU, or give a target"):
+        check_target(str(tmp_path / "acme.json"))
+    with pytest.raises(CosthubError, match=r"There is no file gone\.json"):
+        check_target("gone.json")
+
+
+def test_an_unknown_device_is_told_of_files_and_targets() -> None:
+    with pytest.raises(CosthubError, match=r"costhub probe --json > chip\.json.*or give a TVM target such as \{"):
+        check_target("acme-one")
 
 
 def row_of(name: str) -> dict[str, Any]:

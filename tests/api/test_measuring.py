@@ -6,13 +6,15 @@ import datetime
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from costhub.api.measuring import BoardsAt, folder_of, local_devices, open_measurer, warn_if_busy
+from costhub.api.measuring import BoardsAt, check_boards, folder_of, local_devices, open_measurer, warn_if_busy
 from costhub.api.subjects import named_workloads
+from costhub.collector.boards.server import tracker_server
 from costhub.collector.device.identity import identify
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites
@@ -110,3 +112,13 @@ def test_limits_under_which_nothing_is_measured_are_refused_before_heavy_imports
     sentence, loaded = done.stdout.splitlines()
     assert ("is too few: give" in sentence or "is not a time: give" in sentence, loaded) == (True, "[]")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_without_boards_is_said_before_the_long_wait(
+    free_port: Callable[[], int], caplog: pytest.LogCaptureFixture
+) -> None:
+    with tracker_server(port=free_port()) as running:
+        where = f"127.0.0.1:{running.port}"
+        check_boards(BoardsAt(where, "pi4"))
+
+    assert f"The tracker at {where} has no board under the key 'pi4' yet" in caplog.text

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.credit import check_licence, data_credit
+from costhub.dataset.credit import check_rights, data_credit
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, DataError
 
@@ -60,13 +60,24 @@ def test_only_the_devices_asked_for_count(folder: Path) -> None:
 )
 def test_another_spelling_of_a_licence_is_refused(written: str, meant: str) -> None:
     with pytest.raises(ArgumentError, match=f"Write {meant}"):
-        check_licence(written)
+        check_rights("Ada", written)
 
 
 def test_a_licence_of_private_data_is_only_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     for fine in ("CC-BY-4.0", "mit", None):
-        check_licence(fine)
+        check_rights("Ada", fine)
     assert caplog.messages == []
 
-    check_licence("LicenseRef-Secret")
+    check_rights("Ada", "LicenseRef-Secret")
     assert "cc-by-4.0" in caplog.text
+
+
+@pytest.mark.parametrize("written", ["ada@example.org", "/home/ada/me", "  ", "gpu03.cs.example.edu"])
+def test_a_contributor_is_a_name(written: str) -> None:
+    with pytest.raises(ArgumentError, match=r"hubs would refuse the rows\. Write a name"):
+        check_rights(written, "CC-BY-4.0")
+
+
+def test_rows_may_name_nobody() -> None:
+    check_rights(None, None)
+    check_rights("anonymous", "MIT")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from costhub.api.measuring import Where, check_boards, check_limits, folder_of, local_devices, open_measurer
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
-from costhub.dataset.credit import check_licence
+from costhub.dataset.credit import check_rights
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError
 from costhub.progress import BarWithLines
@@ -124,7 +124,7 @@ class RepeatNoise:
     Example:
         >>> print(RepeatNoise.of("amd-epyc-zen5-2c", [[1e-3, 1.02e-3], [2e-3, 2.4e-3], [3e-3, 3e-3]]))
         Noise of repeats on amd-epyc-zen5-2c: in the median row, the slowest takes 1.02 times as long as the \
-fastest; 1 of 3 rows is above 1.1 times.
+fastest; 1 of 3 rows with several repeats is above 1.1 times.
     """
 
     device_id: str
@@ -162,8 +162,8 @@ fastest; 1 of 3 rows is above 1.1 times.
 
         text = (
             f"Noise of repeats on {self.device_id}: in the median row, the slowest takes {self.median:.2f} times as "
-            f"long as the fastest; {self.above:,} of {counted(self.rows, 'row')} {'is' if self.above == 1 else 'are'} "
-            f"above {self.limit:g} times."
+            f"long as the fastest; {self.above:,} of {counted(self.rows, 'row')} with several repeats "
+            f"{'is' if self.above == 1 else 'are'} above {self.limit:g} times."
         )
         return f"{text} `costhub check` warns of such a session (CH060): {RULES['CH060'].fix}" if self.warns else text
 
@@ -249,7 +249,7 @@ def collect(
     """
     options = options or CollectOptions()
     check_limits(trials, budget_s=budget_s)
-    check_licence(options.licence)
+    check_rights(options.contributor, options.licence)
     COLLECT_STOPS.check(options.stop)
     if (guide := options.guide()) is not None:
         for name in local_devices(device):

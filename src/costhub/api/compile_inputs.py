@@ -19,6 +19,10 @@ MOST_DEVICES = 4
 """How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
 _ID = re.compile(r"[0-9a-f]{64}")
 _EXAMPLE = '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}'
+_ADVICE = (
+    "For a CPU that is not listed, run `costhub probe --json > chip.json` on it and name that file, or give a TVM "
+    f"target such as {_EXAMPLE}."
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ def find_target(device: str) -> FoundTarget:
     """The device to compile for.
 
     Args:
-        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, or a TVM target as JSON.
+        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, a file that
+            `costhub probe --json` wrote on another CPU, or a TVM target as JSON.
 
     Raises:
         CosthubError: As for `check_target`, or a WorkloadError if TVM does not accept the target.
@@ -71,16 +76,16 @@ def find_target(device: str) -> FoundTarget:
 
 
 def _indexed(device: str) -> dict[str, Any]:
-    """The row of a CPU in the device index, with its target."""
+    """The row of a CPU in the device index, or in a file, with its target."""
+    from costhub.hub.catalogue.devices import is_device_file, read_device
     from costhub.hub.catalogue.names import resolve_device
 
-    found = resolve_device(device)
+    found = read_device(device) if is_device_file(device) else resolve_device(device, advice=_ADVICE)
     if found.kind != "cpu":
         raise _not_a_cpu(device)
     if found.target is None:
-        raise DeviceError(
-            f"{found.device_id} stands for many CPUs and has no target; name one, or give a target such as {_EXAMPLE}."
-        )
+        why = "has no target in its file" if is_device_file(device) else "stands for many CPUs and has no target"
+        raise DeviceError(f"{found.device_id} {why}; name a CPU, or give a target such as {_EXAMPLE}.")
     return found.row()
 
 

@@ -222,10 +222,10 @@ def import_metaschedule(
     Raises:
         DataError: The folder holds no such database, or nothing in it could be imported.
     """
-    from costhub.dataset.credit import check_licence
+    from costhub.dataset.credit import check_rights
     from costhub.dataset.metaschedule.import_database import import_database
 
-    check_licence(licence)
+    check_rights(contributor, licence)
     report = import_database(
         folder,
         out,
@@ -277,9 +277,9 @@ def import_ansor(
     """
     from costhub.dataset.ansor.import_log import LogSource
     from costhub.dataset.ansor.import_log import import_ansor as import_log
-    from costhub.dataset.credit import check_licence
+    from costhub.dataset.credit import check_rights
 
-    check_licence(licence)
+    check_rights(contributor, licence)
     row = dict(_device_row(device) if isinstance(device, str) else device)
     source = LogSource({**row, "target": target or row.get("target")}, contributor, licence, tvm_version)
     report = import_log(path, out, source=source, workers=workers, progress=progress)

@@ -244,7 +244,8 @@ def _facts(row: Mapping[str, Any]) -> list[str]:
     shown = {key: value for key, value in row.items() if value not in (None, [], False) and key != "models"}
     # Texts of a shared hub come from anybody.
     lines = [
-        f"{key:20} {clean(_fact(value), 500)}{' ' + UNITS[key] if key in UNITS else ''}" for key, value in shown.items()
+        f"{key:20} {clean(_fact(value), 2000)}{' ' + UNITS[key] if key in UNITS else ''}"
+        for key, value in shown.items()
     ]
     for model in row["models"]:
         figure = "not evaluated" if model["top_1"] is None else f"top_1 {model['top_1']:.3f} on held-out workloads"

@@ -103,13 +103,21 @@ def _in_full(name: str) -> str:
 def check_boards(where: Where | Sequence[str]) -> None:
     """Checks that the boards' tracker answers, before TVM is loaded; does nothing for other devices.
 
+    Says so if it knows no board yet: the wait for one is long and silent.
+
     Raises:
         MeasureError: No tracker answers.
     """
     if isinstance(where, BoardsAt):
         from costhub.collector.boards.tracker import Tracker, address_of
 
-        Tracker(*address_of(where.tracker)).servers(where.key)
+        if not Tracker(*address_of(where.tracker)).servers(where.key):
+            log.warning(
+                "The tracker at %s has no board under the key %r yet; `costhub board list` shows what it has. Waiting "
+                "two minutes for one: `costhub board serve` starts it.",
+                where.tracker,
+                where.key,
+            )
 
 
 def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -> None:

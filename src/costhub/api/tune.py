@@ -201,6 +201,9 @@ class _Search:
             for sentence in advise(model, measurer):
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
+            _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
+            if networks:
+                log.info("Finding the kernels of %s ...", " and ".join(networks))
             jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
@@ -349,6 +352,19 @@ def _warn_of_kernels_alone(networks: Sequence[str], measurer: Measurer) -> None:
             "%s will not be compiled as a whole. %s Schedules of the kernels will be in the database.",
             " and ".join(networks),
             why_not,
+        )
+
+
+def _warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_id: str) -> None:
+    """Says that a folder holds a search on another device: the libraries of its networks may be replaced."""
+    before = earlier.get("device") if earlier else None
+    if before not in (None, device_id):
+        log.warning(
+            "%s holds a search on %s. The one on %s is added to it, and replaces libraries of the same name: choose "
+            "another folder to keep them apart.",
+            out,
+            before,
+            device_id,
         )
 
 

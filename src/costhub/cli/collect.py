@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects
 from costhub.cli.shared.choices import COLLECT_STOP, MODEL, SHARES, SPACE, TRACKER, Duration
-from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.cli.shared.options import (
     ListingCommand,
     allow_other_kind_option,
@@ -24,8 +23,6 @@ from costhub.cli.shared.options import (
     seed_option,
     trials_per_workload_option,
 )
-from costhub.dataset.folder import DataFolder, is_data_folder
-from costhub.errors import CosthubError
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -150,7 +147,7 @@ def command(
         allow_other_kind=allow_other_kind,
         stop=stop,
     )
-    with _saying_what_is_kept(out), interruptible():  # in this order: an interruption may come out of TVM as an error
+    with saying_what_is_kept(out), interruptible():  # in this order: an interruption may come out of TVM as an error
         what = Subjects(suites, networks)
         limits: dict[str, Any] = {"trials": trials, "budget_s": budget, "options": options, "seed": seed}
         if dask is not None:
@@ -175,27 +172,6 @@ def _check_elsewhere(
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
     if dask is not None and (tracker is not None or has_profile or len(devices) > 1):
         raise click.UsageError("--dask goes with one --device, and without --tracker and --profile.")
-
-
-@contextlib.contextmanager
-def _saying_what_is_kept(out: Path) -> Iterator[None]:
-    """Lets a command that is stopped say what its folder holds."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        click.echo(err=True)  # after the ^C that the terminal shows
-        raise click.Abort(_kept(out)) from stop
-
-
-def _kept(out: Path) -> str:
-    """What a folder holds, as the end of a sentence; empty where that cannot be read."""
-    try:
-        count = DataFolder.open(out).measurements(columns=["status"]).num_rows if is_data_folder(out) else 0
-    except (CosthubError, OSError):
-        return ""
-    if not count:
-        return "nothing has been measured yet"
-    return f"{out} holds {counted(count, 'measurement')}, and the same command continues from there"
 
 
 def _report(done: Collection, *, as_json: bool, with_profile: bool) -> None:

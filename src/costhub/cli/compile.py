@@ -43,9 +43,9 @@ Example:
     "--device",
     default="auto",
     show_default=True,
-    metavar="DEVICE",
-    help="What to compile for: 'auto' (this machine's CPU), a CPU listed by `costhub devices`, or a TVM target as JSON "
-    "with num-cores.",
+    metavar="DEVICE|FILE",
+    help="What to compile for: 'auto' (this machine's CPU), a CPU listed by `costhub devices`, a file with the output "
+    "of `costhub probe --json` from another machine, or a TVM target as JSON with num-cores.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the results.")
 @click.option(

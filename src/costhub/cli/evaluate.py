@@ -74,3 +74,5 @@ def command(
     found = evaluated(model, place, devices, split=split, every=every, noise_floor=noise_floor)
     figures = {**described_figures(found, place.folder), "learned": found.learned}
     click.echo(json.dumps(figures, indent=2) if as_json else figures_table(figures))
+    if every:
+        click.echo("With --all, workloads that the model was trained on may be among these: this is no test.", err=True)

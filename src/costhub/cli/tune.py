@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cli.shared.choices import METHOD, MODEL, SEARCH_STOP, SELECTION, STRATEGY, TRACKER
-from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.cli.shared.options import (
     ListingCommand,
     allow_other_kind_option,
@@ -196,7 +196,7 @@ def command(
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )
     what, where = [*workloads, *networks, *(each.name for each in find_suites(suites))], _where(device, tracker, key)
-    with interruptible():
+    with saying_what_is_kept(out), interruptible():
         tuning = tune(what, out, trials=trials, model=model_name, device=where, options=options, seed=seed)
     _report(tuning, as_json=as_json)
 

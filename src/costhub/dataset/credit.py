@@ -1,4 +1,4 @@
-"""Provides data_credit, joined_credit and check_licence: who measured data, and under which licences."""
+"""Provides data_credit, joined_credit and check_rights: who measured data, and under which licences."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from costhub.dataset.check.texts import personal_data
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import HUB_LICENCES
 from costhub.errors import ArgumentError
+from costhub.terminal_text import clean
 
 log = logging.getLogger("costhub")
 
@@ -60,22 +62,31 @@ def joined_credit(*credits: str | None) -> str | None:
     return _SEPARATOR.join(names) or None
 
 
-def check_licence(licence: str | None) -> None:
-    """Checks a licence before rows get it, since a row keeps its licence.
+def check_rights(contributor: str | None, licence: str | None) -> None:
+    """Checks a contributor and a licence before rows get them, since rows keep both.
 
     A licence that hubs do not accept may be right for data that stay private, so it only causes a warning.
 
     Args:
+        contributor: The given name; None if nobody is named.
         licence: The given name; None is reported by `costhub check` instead.
 
     Raises:
-        ArgumentError: It is a misspelling of a licence that hubs accept.
+        ArgumentError: The contributor is no name but an e-mail address, a folder or a machine, or the licence is a
+            misspelling of one that hubs accept.
 
     Example:
-        >>> check_licence("CC BY 4.0")
+        >>> check_rights("Ada L.", "CC BY 4.0")
         Traceback (most recent call last):
         costhub.errors.ArgumentError: The licence 'CC BY 4.0' is not an SPDX name, and hubs would refuse the rows. ...
     """
+    kinds = personal_data(contributor or "")
+    if contributor is not None and (kinds or not contributor.strip()):
+        what = f"holds {kinds[0]}" if kinds else "is empty"
+        raise ArgumentError(
+            f"The contributor {clean(contributor, 60)!r} {what}, and hubs would refuse the rows. Write a name, such as "
+            "'Ada L.' or that of your account without an @."
+        )
     if licence is None or licence.lower() in HUB_LICENCES:
         return
     for name in sorted(HUB_LICENCES):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from costhub.dataset.check.folder import check_folder
+from costhub.dataset.check.rule import Finding
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
@@ -17,6 +18,7 @@ from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, PushedCommit, RemoteRepo, StaleError, repeat_if_stale
+from costhub.hub.staged_rows import DISTURBED_RULES, LeftOut, leave_out_disturbed, leave_out_held
 from costhub.hub.staging import Consent, check_consent, is_agreed, own_names_in, staged
 from costhub.terminal_text import clean
 
@@ -38,6 +40,8 @@ class Offer:
     facts: DataFacts
     networks: tuple[str, ...] = ()
     """Networks that the workloads are from, as the rows name them: those of files have the files' names."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """The rows of the folder that are not sent."""
 
     @property
     def bytes(self) -> int:
@@ -60,11 +64,13 @@ class Contribution:
     pull_request: int | None
     was_there: bool
     """Whether an earlier run already sent it."""
+    is_merged: bool = False
+    """Whether the dataset, in a folder hub, already holds all of its rows."""
 
     @property
     def review_command(self) -> str | None:
-        """The command that reviews and merges it in a folder hub; None elsewhere."""
-        if self.url.startswith("http"):
+        """The command that reviews and merges it in a folder hub; None if there is nothing to review there."""
+        if self.is_merged or self.url.startswith("http"):
             return None
         dataset = shlex.quote(self.url)
         inbox = shlex.quote(f"{self.url}/{INBOX}/{self.offer.contribution_id}")
@@ -82,7 +88,8 @@ def contribute(
     """Checks measurements strictly, asks for consent, and opens a pull request with them in one commit.
 
     Sending the same measurements again finds the open pull request, so an interrupted run can simply be
-    repeated.
+    repeated. Rows measured beside other programs are left out, and so are rows that a dataset in a folder already
+    holds; the offer counts both.
 
     Args:
         folder: A data folder.
@@ -112,24 +119,35 @@ def contribute(
         if ready.kind != "dataset":
             raise ArgumentError(f"{folder} is a model; `costhub publish` puts it into a hub.")
         repo = open_repository(to, name, "dataset")
-        files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
         # The check takes minutes, so a missing folder is reported first. A remote hub only learns of valid rows.
         head = _head(repo) if isinstance(repo, FolderRepo) else None
-        refuse_unfit(ready.folder, deep=deep)
-        head = head or _head(repo)
-        offer = Offer(
-            repo.address,
-            contribution_id({path: hash_file(local).sha256 for path, local in files.items()}),
-            {path: local.stat().st_size for path, local in files.items()},
-            data_facts(ready.folder),
-            _networks(ready.folder),
-        )
+        disturbed = refuse_unfit(ready.folder, deep=deep)
+        head, rows = head or _head(repo), data_facts(ready.folder).total
+        held = leave_out_held(ready.folder, repo.folder) if isinstance(repo, FolderRepo) else 0
+        files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
+        offer = _offer(repo.address, ready.folder, files, LeftOut(disturbed, held))
+        if held == rows:
+            return Contribution(offer, offer.to, None, was_there=True, is_merged=True)
         sent = _sent_earlier(repo, head, offer)
         if sent is not None:
             return sent
         if not is_agreed(agree, offer):
             return None
         return _send(repo, offer, files)
+
+
+def _offer(to: str, folder: Path, files: Mapping[str, Path], left_out: LeftOut) -> Offer:
+    """What will be sent of a staged folder.
+
+    Args:
+        to: The address of the dataset.
+        folder: The staged folder.
+        files: Its files to send, by path.
+        left_out: The rows that are no longer in it.
+    """
+    name = contribution_id({path: hash_file(local).sha256 for path, local in files.items()})
+    sizes = {path: local.stat().st_size for path, local in files.items()}
+    return Offer(to, name, sizes, data_facts(folder), _networks(folder), left_out)
 
 
 def _networks(folder: Path) -> tuple[str, ...]:
@@ -151,25 +169,45 @@ def contribution_id(files: Mapping[str, str]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
-def refuse_unfit(folder: Path, *, deep: bool) -> None:
+def refuse_unfit(folder: Path, *, deep: bool) -> int:
     """Rejects what a review would reject, and anything that identifies this machine's user.
+
+    Rows that only other programs on the machine made unfit are no reason to reject the others: they are removed.
+
+    Args:
+        folder: A copy of the data folder.
+        deep: Also replay a sample of the traces.
+
+    Returns:
+        Number of rows removed.
 
     Raises:
         RefusedError: A rule is broken, or a text contains personal data.
     """
-    findings = check_folder(folder, deep=deep)
+    findings, disturbed = check_folder(folder, deep=deep), 0
+    if findings and all(finding.rule in DISTURBED_RULES for finding in findings):
+        disturbed = leave_out_disturbed(folder)
+        findings = check_folder(folder)
     if findings:
-        first = findings[0]
-        raise RefusedError(
-            f"`costhub check --strict` does not pass ({len(findings)} in all): {first.rule} in "
-            f"{first.where}: {first.message} {first.fix} Nothing was sent."
-        )
-    facts = data_facts(folder)
-    if not facts.total:
-        raise RefusedError(f"{folder} holds no measurements, so there is nothing to send.")
+        raise RefusedError(_refusal(findings))
+    if not data_facts(folder).total:
+        why = ", since all of its rows were measured beside other programs" * bool(disturbed)
+        raise RefusedError(f"The folder has no measurements to send{why}. Collect some while the machine is quiet.")
     names = own_names_in(folder)
     if names:
         raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
+    return disturbed
+
+
+def _refusal(findings: Sequence[Finding]) -> str:
+    """What the check found: its first finding, and which other rules are broken."""
+    first = findings[0]
+    others = sorted({finding.rule for finding in findings} - {first.rule})
+    also = f" Also found: {', '.join(others)}; `costhub check --strict` tells all." if others else ""
+    return (
+        f"`costhub check --strict` does not pass: {first.rule} in {first.where}: {first.message} {first.fix}{also} "
+        "Nothing was sent."
+    )
 
 
 def _head(repo: Repository) -> Head:
@@ -228,10 +266,11 @@ def describe(offer: Offer) -> str:
     facts = offer.facts
     devices = "\n".join(f"- `{device}`: {rows} rows" for device, rows in facts.rows.items())
     who = ", ".join(f"`{clean(name, 60)}`" for name in facts.contributors) or "not named"
+    left_out = f"- left out: {offer.left_out}\n" if str(offer.left_out) else ""
     return (
         f"Measured programs, checked with `costhub check --strict`.\n\n{devices}\n\n"
         f"- rows with a latency: {facts.ok}\n- workloads: {facts.workloads}\n- size: {offer.bytes} bytes\n"
         f"- licence: {', '.join(facts.licences)}\n- contributor: {who}\n"
-        f"- TVM: {', '.join(facts.tvm_versions) or 'not named'}\n\n"
+        f"- TVM: {', '.join(facts.tvm_versions) or 'not named'}\n{left_out}\n"
         "To review it: `costhub review` with the address of this pull request."
     )

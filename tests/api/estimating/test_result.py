@@ -37,9 +37,11 @@ def test_the_table_says_where_each_figure_comes_from() -> None:
 
 
 def test_a_device_that_was_never_measured_is_named() -> None:
-    unknown = Estimate("board", 64, 0.9, (CONV,), (), is_new_device=True)
+    unknown = Estimate("board", 64, 0.9, (NORM,), (), is_new_device=True)
     assert "The predictor has not learned from board: predicted figures rest on its probe" in str(unknown)
-    assert "has not learned" not in str(Estimate("board", 64, 0.9, (CONV,), ()))
+    assert "has not learned" not in str(Estimate("board", 64, 0.9, (NORM,), ()))
+    # A measured figure rests on no predictor.
+    assert "has not learned" not in str(Estimate("board", 64, 0.9, (CONV,), (), is_new_device=True))
 
 
 def test_json_and_rows_hold_everything() -> None:

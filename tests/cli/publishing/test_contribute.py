@@ -68,3 +68,25 @@ def test_json_of_a_dry_run_says_that_nothing_went(costhub: Any, mine: str) -> No
     told = json.loads(costhub("contribute", mine, "--to", TO, "--dry-run", "--json").out)
 
     assert (told["sent"], told["url"], told["licences"]) == (False, None, ["CC-BY-4.0"])
+
+
+def test_what_a_shared_folder_holds_already_is_not_sent(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    folder, to = str(measured(tmp_path / "mine")), ("--to", str(tmp_path / "hub"), "--as", "lab/data")
+    costhub("publish", folder, *to, "--yes")
+
+    done, told = costhub("contribute", folder, *to), json.loads(costhub("contribute", folder, *to, "--json").out)
+
+    place = tmp_path / "hub/datasets/lab/data"
+    assert (done.code, done.out) == (0, f"Nothing to send: {place} already holds all rows of this folder.\n")
+    assert (told["was_there"], told["left_out"]) == (True, {"disturbed": 0, "held": 40})
+
+
+def test_rows_that_are_left_out_are_counted(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    to = ("--to", str(tmp_path / "hub"), "--as", "lab/data")
+    costhub("publish", str(measured(tmp_path / "old", 120)), *to, "--yes")
+
+    done = costhub("contribute", str(measured(tmp_path / "mine", 100)), *to, "--dry-run")
+
+    assert "  left out     20 rows that the dataset has already" in done.out.splitlines()

@@ -64,7 +64,9 @@ def test_it_says_where_it_went(costhub: Any, sound_model: Any, hugging_face: Any
     folder = str(sound_model("gbt"))
     done = costhub("publish", folder, "--to", "hf-hub:acme/one", "--tag", "v1", "--yes")
     told = json.loads(costhub("publish", folder, "--to", "hf-hub:acme/one", "--yes", "--json").out)
+    again = costhub("publish", folder, "--to", "hf-hub:acme/one", "--yes")
 
+    assert again.out.splitlines()[-1].startswith("Unchanged: ")
     assert done.out.splitlines()[-1].startswith(f"Published: {hugging_face.url}/acme/one/commit/")
     assert done.out.splitlines()[-1].endswith(" as v1")
     assert (told["files"], told["published"], told["commit"]) == (

@@ -22,6 +22,16 @@ def test_a_sound_contribution_is_accepted_and_merged(costhub: Any, measured: Any
     assert DataFolder.open(held).measurements().num_rows > total
 
 
+def test_a_contribution_that_awaited_the_review_is_said_to_be_gone(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    held = measured(tmp_path / "held", session=0)
+    inbox = measured(held / "contributions" / "abc", session=1)
+
+    done = costhub("review", str(inbox), "--against", str(held), "--merge", "--shallow")
+
+    assert f"Removed: {inbox}, which awaited the review" in done.out.splitlines()
+    assert not inbox.exists()
+
+
 def test_a_refusal_is_told_and_exits_with_1(costhub: Any, measured: Any, tmp_path: Path) -> None:
     folder = str(measured(tmp_path / "data"))
 

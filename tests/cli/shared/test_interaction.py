@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from costhub.cli.shared.interaction import confirmed, interruptible, messages_on_stderr, size_text
+from costhub.cli.shared.interaction import confirmed, interruptible, messages_on_stderr, saying_what_is_kept, size_text
 from costhub.errors import RefusedError
 
 
@@ -27,6 +28,17 @@ def test_signals_are_heeded_once_and_left_as_they_were() -> None:
         hang_up_and_then_end()
     assert signal.getsignal(signal.SIGHUP) is before
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_who_stops_a_search_is_told_what_there_is_and_how_to_go_on(tmp_path: Path) -> None:
+    def stopped() -> str:
+        with pytest.raises(click.Abort) as caught, saying_what_is_kept(tmp_path):
+            raise KeyboardInterrupt
+        return str(caught.value)
+
+    assert stopped() == "nothing has been measured yet"
+    (tmp_path / "database_tuning_record.json").write_text("[0, 1]\n[0, 2]\n")
+    assert stopped() == f"{tmp_path} holds 2 measured programs, and the same command continues from there"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

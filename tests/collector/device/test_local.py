@@ -35,8 +35,11 @@ def test_any_number_of_cores_is_a_device(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found is not None
     assert found.device_id == f"{stem}4c"
     assert f"{stem}4c" not in local_names()
-    with pytest.raises(DeviceError, match="has no device named"):
+    with pytest.raises(DeviceError, match=r"has no device named.* Did you mean .*`costhub devices` lists the parts"):
         find_local([f"{stem}9c"])
+    with pytest.raises(DeviceError) as caught:
+        find_local(["zzzz"])
+    assert "Did you mean" not in str(caught.value)
 
 
 def test_the_target_names_cpu_and_cores() -> None:

@@ -20,6 +20,7 @@ from costhub.hub.catalogue.devices import (
     find_device,
     keep_probed_figures,
     load_devices,
+    read_device,
     read_devices,
     register_device,
 )
@@ -197,3 +198,25 @@ def test_damaged_figures_are_named_with_what_to_do(tmp_path: Path, monkeypatch: 
 def test_a_path_without_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         device_rows(tmp_path / "missing", ["acme-one"])
+
+
+def test_a_device_is_read_as_the_commands_print_it(tmp_path: Path) -> None:
+    row = {"device_id": "acme-one", "kind": "cpu", "cores": 4}
+    (tmp_path / "acme.json").write_text(json.dumps({"this_machine": "other", "devices": [row]}))
+
+    assert read_device(tmp_path / "acme.json") == read_device(json.dumps(row)) == Device.from_row(row)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("no json", "is not JSON; give the row that `costhub probe --json` prints"),
+        ("[1]", "does not hold the row of one device"),
+        ('{"devices": [{}, {}]}', "does not hold the row of one device"),
+        ('{"device_id": "acme"}', "A device needs a kind"),
+    ],
+)
+def test_a_file_that_holds_no_device_is_a_sentence(content: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "acme.json").write_text(content)
+    with pytest.raises(CosthubError, match=sentence):
+        read_device(tmp_path / "acme.json")

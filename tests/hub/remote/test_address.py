@@ -51,10 +51,25 @@ def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("https://huggingface.co/datasets/lab/data/tree/main?x=1", "Write hf-hub:lab/data for this repository."),
+        ("https://huggingface.co/lab/model", "Write hf-hub:lab/model for this repository."),
+        ("https://example.org", "Write a repository as hf-hub:ORG/NAME."),
+    ],
+)
+def test_the_address_of_a_page_is_answered_with_that_of_its_repository(text: str, sentence: str) -> None:
+    with pytest.raises(AddressError) as caught:
+        parse_address(text)
+
+    assert str(caught.value) == f"{text!r} is the address of a web page. {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
         ("", "'' is not an address. Write one as nvidia-h200,"),
         ("nvidia h200", "is not an address. Write one as"),
         ("-rf", "is not an address. Write one as"),
-        ("https://huggingface.co/a/b", "is not an address. Write one as"),
+        ("https//huggingface.co/a/b", "is not an address. Write one as"),
         ("a/b/c", "is not an address. Write one as"),
         ("nvidia-h200@", "after @ comes a revision"),
         ("nvidia-h200@a b", "after @ comes a revision"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +107,19 @@ thread.join()
 def test_what_is_no_tensor_is_named(library: Path) -> None:
     with pytest.raises(NetworkError, match=r"takes torch tensors or NumPy arrays, .*; this is a list\."):
         load_network(library, threads=1)([[0.0] * 8] * 4)
+
+
+def test_the_report_beside_a_library_says_what_it_takes(library: Path, tmp_path: Path) -> None:
+    own = Path(shutil.copy(library, tmp_path / "pair.so"))
+    report = {"networks": [{"library": "elsewhere/pair.so", "inputs": [["float32", [4, 8]]]}]}
+    for content in ("[]", "torn", json.dumps({"networks": [{"library": None}]})):
+        (tmp_path / "report.json").write_text(content)
+        with pytest.raises(NetworkError, match=r"whose batch size is fixed\.$"):
+            load_network(own, threads=1)(torch.zeros(2, 8))
+    (tmp_path / "report.json").write_text(json.dumps(report))
+
+    with pytest.raises(NetworkError, match=r"whose batch size is fixed: float32 \(4, 8\)\.$"):
+        load_network(own, threads=1)(torch.zeros(2, 8))
 
 
 def test_wrong_inputs_and_files_are_sentences(library: Path, tmp_path: Path) -> None:

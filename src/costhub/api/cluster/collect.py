@@ -33,7 +33,7 @@ from costhub.collector.boards.tracker import address_of
 from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
 from costhub.collector.workloads.network_kernels import TextWorkload
-from costhub.dataset.credit import check_licence
+from costhub.dataset.credit import check_rights
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.shards.writer import MeasurementWriter
@@ -96,7 +96,7 @@ def collect_on_cluster(
     """
     options = options or CollectOptions()
     check_limits(trials, budget_s=budget_s)
-    check_licence(options.licence)
+    check_rights(options.contributor, options.licence)
     _check_address(scheduler)
     options.parsed_shares()
     if options.stop != "never" or not isinstance(options.model, str | None):

@@ -15,8 +15,14 @@ from costhub.api.compile_inputs import data_folders
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.errors import ArgumentError, DeviceError
-from costhub.files import read_regular
-from costhub.hub.catalogue.devices import Device, complete_device_row, load_devices
+from costhub.hub.catalogue.devices import (
+    OF_A_FILE,
+    Device,
+    complete_device_row,
+    is_device_file,
+    load_devices,
+    read_device,
+)
 from costhub.hub.catalogue.hubs import hub_roots
 from costhub.hub.catalogue.names import resolve_device
 from costhub.hub.remote.manifest import verify
@@ -32,7 +38,6 @@ PREDICTOR = Path("predictors") / "costhub" / "latency"
 """Place of the predictor in a hub."""
 TRIALS = 64
 MOST_TRIALS = 100_000
-MAX_ROW_BYTES = 1 << 20
 _GENERIC = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "num-cores": 1}
 """The target for which networks are split if a device's row has none. In torch's layouts, no kernel depends on it."""
 
@@ -147,13 +152,13 @@ def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], di
 
     if isinstance(device, Mapping):
         row = Device.from_row(device).row()
-    elif isinstance(device, Path) or device.lstrip().startswith("{") or device.endswith(".json"):
-        row = Device.from_row(_written_row(device)).row()
+    elif isinstance(device, Path) or device.lstrip().startswith("{") or is_device_file(device):
+        row = read_device(device).row()
     elif device in ("auto", "cuda") or limits_of(device):
         (local,) = find_local([device])
         row = {**complete_device_row(local.row), "target": json.dumps(local.target)}
     else:
-        row = resolve_device(device).row()
+        row = resolve_device(device, advice=OF_A_FILE).row()
     figures = device_figures(row, {each.device_id: each.row() for each in load_devices()})
     return figures, _target_of(row)
 
@@ -173,22 +178,6 @@ def _target_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if not isinstance(target, dict):
         raise DeviceError(f"The target {row['target']!r:.99} of {row['device_id']} is not a TVM target in JSON.")
     return target
-
-
-def _written_row(device: str | Path) -> dict[str, Any]:
-    text = str(device)
-    try:
-        if not text.lstrip().startswith("{"):
-            if not Path(text).is_file():
-                raise DeviceError(f"There is no file {text}; give one that `costhub probe --json` wrote.")
-            text = read_regular(text, limit=MAX_ROW_BYTES, error=DeviceError).decode()
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DeviceError(f"{device!s:.99} is not JSON; give the row that `costhub probe --json` prints.") from error
-    rows = content.get("devices", [content]) if isinstance(content, dict) else content
-    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], dict):
-        raise DeviceError(f"{device!s:.99} does not hold the row of one device, as `costhub probe --json` prints it.")
-    return dict(rows[0])
 
 
 def _jobs(

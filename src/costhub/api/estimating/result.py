@@ -119,7 +119,8 @@ class Estimate:
     def __str__(self) -> str:
         share = f"{self.interval * 100:g} % intervals"
         lines = [f"{self.device_id}, search of {self.trials} programs, {share}"]
-        if self.is_new_device:
+        has_predicted = any(kernel.source == PREDICTED for kernel in self.kernels)
+        if self.is_new_device and (has_predicted or any(each.measured_share < 1 for each in self.networks)):
             lines.append(
                 f"The predictor has not learned from {self.device_id}: predicted figures rest on its probe, and their "
                 "intervals are wider."

@@ -40,7 +40,8 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
     """Offer the measurements in FOLDER to a dataset on a hub, as a pull request.
 
     They are checked as with `costhub check --strict`, and for names of this machine and its user. Everything
-    to be sent is shown first. After an interruption, run the command again.
+    to be sent is shown first. Rows measured beside other programs are left out. After an interruption, run
+    the command again.
     """
     from costhub.hub.contribute import contribute
 
@@ -69,10 +70,13 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
             "sent": done is not None,
             "was_there": done.was_there if done else False,
             "url": done.url if done else None,
+            "left_out": {"disturbed": offer.left_out.disturbed, "held": offer.left_out.held},
         }
         click.echo(json.dumps(fields, indent=2))
     elif done is None:
         click.echo("Nothing was sent.")
+    elif done.is_merged:
+        click.echo(f"Nothing to send: {done.url} already holds all rows of this folder.")
     elif done.was_there:
         click.echo(f"Already sent: {done.url}")
     else:
@@ -88,6 +92,8 @@ def _lines(offer: Offer) -> Iterator[str]:
         yield f"  device       {device}: {counted(rows, 'row')}"
     others = "" if facts.ok == facts.total else "; the others are failures and their errors"
     yield f"  latencies    {facts.ok:,} of {counted(facts.total, 'row')}{others}"
+    if str(offer.left_out):
+        yield f"  left out     {offer.left_out}"
     yield f"  workloads    {facts.workloads}"
     if offer.networks:
         more = f" and {len(offer.networks) - SHOWN} more" if len(offer.networks) > SHOWN else ""

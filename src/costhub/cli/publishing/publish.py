@@ -29,7 +29,11 @@ Example:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--to", metavar="ADDRESS", required=True, help="hf-hub:ORG/NAME, or the folder of a hub.")
 @click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, if --to is a folder.")
-@click.option("--tag", metavar="TAG", help="A permanent name for this version, such as v1.")
+@click.option(
+    "--tag",
+    metavar="TAG",
+    help="A permanent name for this version on the Hugging Face hub, such as v1. The folder of a hub has no versions.",
+)
 @click.option("--replace", is_flag=True, help="Also remove from the hub any measurements that FOLDER lacks.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @yes_option
@@ -47,7 +51,7 @@ def command(
     """Publish a model or a dataset to a hub, in one commit.
 
     FOLDER is a model folder with its card, or a data folder. Nothing is sent if `costhub check`, or the model
-    check, refuses it. Locks, journals and features are never sent.
+    check, refuses it. Locks and features are never sent; rows of an unfinished collection are.
     """
     from costhub.hub.publish import publish
 
@@ -79,7 +83,10 @@ def command(
     elif done is None:
         click.echo("Nothing was sent.")
     else:
-        click.echo(f"Published: {done.url}" + (f" as {done.tag}" if done.tag else ""))
+        is_changed = plan.is_new or plan.files or plan.removed
+        click.echo(
+            f"{'Published' if is_changed else 'Unchanged'}: {done.url}" + (f" as {done.tag}" if done.tag else "")
+        )
 
 
 def _lines(plan: PublishPlan) -> Iterator[str]:

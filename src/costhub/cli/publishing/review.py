@@ -28,7 +28,7 @@ SHOWN = 20
 @click.command("review", epilog=EXAMPLE)
 @click.argument("subject")
 @click.option("--against", metavar="ADDRESS", help="What to compare with: hf-hub:ORG/NAME or a data folder.")
-@click.option("--merge", is_flag=True, help="If it is accepted, merge it into the tables of the dataset.")
+@click.option("--merge", is_flag=True, help="If it is accepted, merge it into the dataset's tables, and remove it.")
 @click.option("--shallow", is_flag=True, help="Do not replay traces.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.pass_context
@@ -41,6 +41,7 @@ def command(
     folder. Exits with 0 if it is accepted, with 1 if it is refused, and with 2 if it cannot be read.
     """
     from costhub.errors import CosthubError, RefusedError
+    from costhub.hub.contribute import INBOX
     from costhub.hub.review.review import review
 
     try:
@@ -58,6 +59,8 @@ def command(
             click.echo(line)
         if done.merged:
             click.echo(f"Merged: {done.merged}")
+            if Path(subject).parent.name == INBOX and not Path(subject).exists():
+                click.echo(f"Removed: {subject}, which awaited the review")
             click.echo(
                 "The card is unchanged; `costhub publish DATASET_FOLDER --to HUB --as ORG/NAME` renews its licences "
                 "and contributors."

@@ -13,7 +13,7 @@ import click
 
 from costhub.api.measuring import BoardsAt, folder_of, open_measurer
 from costhub.api.subjects import named_workloads
-from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.errors import WorkloadError
 from costhub.progress import BarWithLines
 from costhub.terminal_text import counted
@@ -209,10 +209,12 @@ def live_target(
     """
     from costhub.collector.run.evaluator import COLLECTING
     from costhub.collector.session import Rights
+    from costhub.dataset.credit import check_rights
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.transfer.online_trials import OnlineTrials, distinct_workloads
 
-    with interruptible(), open_measurer(where, evaluator=COLLECTING) as measurer:
+    check_rights(contributor, None)
+    with saying_what_is_kept(data), interruptible(), open_measurer(where, evaluator=COLLECTING) as measurer:
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer.target)
         if not workloads:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")

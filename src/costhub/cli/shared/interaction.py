@@ -7,12 +7,13 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 import click
 
-from costhub.errors import RefusedError
-from costhub.terminal_text import for_stream
+from costhub.errors import CosthubError, RefusedError
+from costhub.terminal_text import counted, for_stream
 
 
 @contextlib.contextmanager
@@ -49,6 +50,37 @@ def interruptible() -> Iterator[None]:
     finally:
         for number in heeded:
             signal.signal(number, handlers[number])
+
+
+@contextlib.contextmanager
+def saying_what_is_kept(out: Path) -> Iterator[None]:
+    """Lets a command that measures say, when it is stopped, what its folder holds, and that it can go on.
+
+    Args:
+        out: A data folder, or the folder of a search.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        click.echo(err=True)  # after the ^C that the terminal shows
+        raise click.Abort(_kept(out)) from stop
+
+
+def _kept(out: Path) -> str:
+    """What a folder holds, as the end of a sentence; empty where that cannot be read."""
+    from costhub.dataset.folder import DataFolder, is_data_folder
+
+    records = out / "database_tuning_record.json"
+    try:
+        if is_data_folder(out):
+            what = counted(DataFolder.open(out).measurements(columns=["status"]).num_rows, "measurement")
+        else:
+            what = counted(records.read_bytes().count(b"\n") if records.is_file() else 0, "measured program")
+    except (CosthubError, OSError):
+        return ""
+    if what.startswith("0 "):
+        return "nothing has been measured yet"
+    return f"{out} holds {what}, and the same command continues from there"
 
 
 class _Stderr(logging.Handler):

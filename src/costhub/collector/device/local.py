@@ -12,7 +12,7 @@ from typing import Any
 
 from costhub.collector.device.cpu_state import core_count
 from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, cpu_flags, identify, isa_level
-from costhub.errors import DeviceError
+from costhub.errors import DeviceError, either
 from costhub.names import close_names
 from costhub.versions import installed_versions
 
@@ -229,10 +229,12 @@ def _find(name: str) -> LocalDevice:
         if name in ("cuda", device.device_id):
             return device
         names = {**names, device.device_id: (None, 0)}
-    hint = ", ".join(dict.fromkeys([*close_names(name, list(names)), *names]))
+    close = close_names(name, list(names))
+    meant = f"Did you mean {either(close)}? " if close else ""
     raise DeviceError(
-        f"This machine has no device named {name!r}; it offers {hint}. Measure on the device itself, or name a board "
-        "with --tracker HOST:PORT --key KEY (BoardsAt in Python); --device auto is the CPU here."
+        f"This machine has no device named {name!r}. {meant}It is {identify()['device_id']}; `costhub devices` lists "
+        "the parts of it that can be named instead. Measure on the device itself, or name a board with --tracker "
+        "HOST:PORT --key KEY (BoardsAt in Python); --device auto is the CPU here."
     )
 
 

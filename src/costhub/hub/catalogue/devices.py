@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import DataError, class_and_line
+from costhub.errors import DataError, DeviceError, class_and_line
 from costhub.files import cache_root, read_regular, refuse_newer
 from costhub.hub.catalogue.hubs import EMBEDDED, hub_roots, is_plain_name
 
 MAX_INDEX_BYTES = 16 << 20
 """Size limit of an index, which takes about two kB per device."""
+MAX_DEVICE_BYTES = 1 << 20
+"""Size limit of a file with one device."""
+OF_A_FILE = "For a device that is not listed, run `costhub probe --json > chip.json` on it, and name that file."
+"""What to do where a command takes the file of a device as well."""
 INDEX_VERSION = 1
 """Version of the index file, incremented whenever current code could not read earlier files."""
 
@@ -98,6 +102,40 @@ class Device:
 
 _NUMBERS = {field.name for field in fields(Device) if str(field.type).startswith(("int", "float"))}
 """Columns that hold numbers."""
+
+
+def is_device_file(name: str) -> bool:
+    """Whether the name of a device is that of a file with its row."""
+    return name.endswith(".json")
+
+
+def read_device(written: str | Path) -> Device:
+    """Reads a device as `costhub probe --json` and `costhub devices NAME --json` write it.
+
+    Args:
+        written: The file, or its text, which begins with a brace.
+
+    Raises:
+        DeviceError: There is no such file, or it does not hold one device.
+        DataError: A column of the device is wrong.
+
+    Example:
+        >>> read_device('{"device_id": "acme-one", "kind": "cpu", "cores": 4}').cores
+        4
+    """
+    text = str(written)
+    try:
+        if not text.lstrip().startswith("{"):
+            if not Path(text).is_file():
+                raise DeviceError(f"There is no file {text}; give one that `costhub probe --json` wrote.")
+            text = read_regular(text, limit=MAX_DEVICE_BYTES, error=DeviceError).decode()
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DeviceError(f"{written!s:.99} is not JSON; give the row that `costhub probe --json` prints.") from error
+    rows = content.get("devices", [content]) if isinstance(content, dict) else content
+    if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], dict):
+        raise DeviceError(f"{written!s:.99} does not hold the row of one device, as `costhub probe --json` prints it.")
+    return Device.from_row(rows[0])
 
 
 def load_devices() -> tuple[Device, ...]:

@@ -43,12 +43,13 @@ def normalise(name: str) -> str:
     return re.sub(r"[\s_]+", "-", name.strip().lower())
 
 
-def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device:
+def resolve_device(name: str, devices: Sequence[Device] | None = None, *, advice: str = "") -> Device:
     """Finds the single device with this id or alias.
 
     Args:
         name: The name as typed by a person.
         devices: The devices to search; the index by default.
+        advice: A sentence on what to do if no device has that name; by default which model serves it.
 
     Raises:
         UnknownNameError: No device has that name; the message lists similar ones.
@@ -58,7 +59,7 @@ def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device
     device = _lookup(normalise(name), searched)
     if device is None:
         close = _close_to(name, _all_names(searched))
-        raise UnknownNameError("device", name, close, LISTING, advice=_unlisted(searched))
+        raise UnknownNameError("device", name, close, LISTING, advice=advice or _unlisted(searched))
     return device
 
 

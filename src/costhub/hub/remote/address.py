@@ -70,12 +70,27 @@ def parse_address(text: str) -> Address:
             )
         check_endpoint()
         return Address("hf-hub", name, revision)
+    if text.startswith(("http://", "https://")):
+        raise AddressError(f"{text!r} is the address of a web page. {_repository_of(text)}")
     if text.startswith(("/", "./", "../", "~/")) or text in (".", "..") or text.endswith("/"):
         return _local(text, text)
     name, revision = _split_revision(text, text)
     if not (_NAME.fullmatch(name) or _REPO.fullmatch(name)):
         raise AddressError(f"{text!r} is not an address. Write one as {_FORMS}.")
     return Address("index", name, revision)
+
+
+def _repository_of(url: str) -> str:
+    """What to write instead of the address of a page, in a sentence.
+
+    Example:
+        >>> _repository_of("https://huggingface.co/datasets/lab/data/tree/main")
+        'Write hf-hub:lab/data for this repository.'
+    """
+    parts = [part for part in url.partition("?")[0].split("/")[3:] if part]
+    name = "/".join(parts[1:3] if parts[:1] in (["datasets"], ["models"]) else parts[:2])
+    written = f"hf-hub:{name} for this repository" if _REPO.fullmatch(name) else "a repository as hf-hub:ORG/NAME"
+    return f"Write {written}."
 
 
 def check_endpoint() -> None:

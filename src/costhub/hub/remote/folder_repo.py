@@ -221,5 +221,6 @@ def _writable_address(to: str) -> Address:
         return Address("local-dir", to)
     address = parse_address(to)
     if address.source == "index":
-        raise AddressError(f"{to!r} is not a place to write to. Write hf-hub:ORG/NAME, or the folder of a hub.")
+        name = f"hf-hub:{address.name}" if "/" in address.name else "hf-hub:ORG/NAME"
+        raise AddressError(f"{to!r} is not a place to write to. Write {name}, or the folder of a hub.")
     return address

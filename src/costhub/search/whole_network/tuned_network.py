@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from costhub.collector.device.cpu_state import core_count
-from costhub.errors import ArgumentError, NetworkError, last_line
+from costhub.errors import ArgumentError, CosthubError, NetworkError, last_line
+from costhub.files import read_regular
 
 _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
@@ -20,6 +22,7 @@ CUDA = "cuda"
 """TVM's name for the kind of module that holds the code of an NVIDIA GPU."""
 _NEEDS_CUDA = "ffi.Module.load_from_bytes.cuda"
 """What TVM misses if it is to load such a module without a driver."""
+_MAX_REPORT_BYTES = 64 << 20
 _ALIGNMENT = 64
 """TVM expects arrays to begin at a multiple of this many bytes: its vector instructions may crash on others."""
 
@@ -105,8 +108,8 @@ class TunedNetwork:
                 ) from error
             given = ", ".join(f"{str(x.dtype).rpartition('.')[2]} {tuple(x.shape)}" for x in inputs) or "none"
             raise NetworkError(
-                f"{self.library} does not run with these inputs ({given}): {_why(error)}. It takes the shapes and "
-                "types of the export, whose batch size is fixed; the report of the search shows them."
+                f"{self.library} does not run with these inputs ({given}): {_why(error)}. "
+                f"{_expected_inputs(self.library)}"
             ) from error
         return _to_torch(outputs)
 
@@ -122,6 +125,18 @@ class TunedNetwork:
 
     def __repr__(self) -> str:
         return f"TunedNetwork({str(self.library)!r}, threads={self.threads})"
+
+
+def _expected_inputs(library: Path) -> str:
+    """What a network takes, in a sentence, with the figures of the report beside its library where there is one."""
+    takes = "It takes the shapes and types of the export, whose batch size is fixed"
+    try:
+        report = json.loads(read_regular(library.with_name("report.json"), limit=_MAX_REPORT_BYTES, error=NetworkError))
+        named = {Path(each["library"]).name: each["inputs"] for each in report["networks"] if each["library"]}
+        inputs = ", ".join(f"{dtype} {tuple(shape)}" for dtype, shape in named[library.name])
+    except (CosthubError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return f"{takes}."
+    return f"{takes}: {inputs}."
 
 
 def load_machine(library: str | Path) -> tuple[Any, Any]:
