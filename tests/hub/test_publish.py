@@ -315,6 +315,7 @@ def test_a_folder_is_a_hub_as_well(sound_model: Any, measured: Any, tmp_path: Pa
         ),
         ("HUB", {}, "give --as ORG/NAME"),
         ("HUB", {"name": "../../etc"}, "give --as ORG/NAME"),
+        ("HUB", {"name": "mine"}, "'mine' is not of the form ORG/NAME"),
         ("HUB", {"name": "a/b", "tag": "v1"}, "nor tags"),
         ("/no/such/folder", {"name": "a/b"}, "is not a folder"),
     ],
@@ -397,3 +398,12 @@ def test_what_is_not_clearly_consent_is_refused(sound_model: Any, hub: Path, agr
 def test_only_the_answer_true_sends(sound_model: Any, hub: Path, answer: Any) -> None:
     assert publish(sound_model("gbt"), str(hub), name="lab/one", agree=lambda plan: answer) is None
     assert not list(hub.iterdir())
+
+
+def test_a_dataset_is_no_hub(measured: Any, tmp_path: Path) -> None:
+    folder, hub = measured(tmp_path / "mine"), tmp_path / "hub"
+    hub.mkdir()
+    publish(folder, str(hub), name="lab/data", agree=True)
+
+    with pytest.raises(AddressError, match=f"is a dataset in a hub. Write --to {hub} --as lab/data"):
+        publish(folder, str(hub / "datasets/lab/data"), agree=True)

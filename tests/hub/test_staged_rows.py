@@ -59,6 +59,20 @@ def test_rows_that_other_programs_disturbed_are_removed(
     assert all(load != 60.0 for load in kept["load_average"].to_pylist())
 
 
+def test_of_a_noisy_session_no_row_is_kept(changed: Changed) -> None:
+    def noisy(row: dict[str, Any], number: int) -> list[float]:
+        first = row["run_s"][0] if row["run_s"] else 1e-3
+        return [first] if number % 4 == 0 else [first, 1.2 * first]
+
+    ok = {"status": "ok", "error": None, "run_wall_s": 60.0, "session": lambda _, number: f"session {number < 36}"}
+    folder = changed("mine", 40, run_s=noisy, **ok)
+    assert [finding.rule for finding in check_folder(folder)] == ["CH060"]
+
+    assert leave_out_disturbed(folder) == 36, "those that were timed once too"
+
+    assert set(DataFolder.open(folder).measurements()["session"].to_pylist()) == {"session False"}
+
+
 def test_an_undisturbed_folder_stays_as_it_is(measured: Any, tmp_path: Path) -> None:
     folder = measured(tmp_path / "mine", 100)
     before = {path: path.read_bytes() for path in folder.rglob("*.parquet")}

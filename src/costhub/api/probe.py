@@ -188,6 +188,7 @@ def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:
     before = next((old for old in rows if old["device_id"] == row["device_id"]), {})
     kept = {name: value for name, value in before.items() if name not in PROBED and value is not None}
     folder.put_device({**row, **kept})
+    log.info("The figures are in the row of %s in %s.", row["device_id"], out)
     return {**row, **kept}
 
 

@@ -16,7 +16,8 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard_set import MERGE_ROWS, add_shard, shard_paths
 from costhub.terminal_text import counted
 
-DISTURBED_RULES = ("CH033", "CH037", "CH040", "CH060")
+_NOISY_SESSION = "CH060"
+DISTURBED_RULES = ("CH033", "CH037", "CH040", _NOISY_SESSION)
 """The rules that rows break because other programs ran beside them: nothing else is wrong with a folder."""
 
 
@@ -41,7 +42,7 @@ class LeftOut:
 
 
 def leave_out_disturbed(folder: str | Path) -> int:
-    """Removes the rows that break one of `DISTURBED_RULES` from a staged data folder.
+    """Removes the rows that break one of `DISTURBED_RULES`, and noisy sessions, from a staged data folder.
 
     Args:
         folder: A copy of a data folder, in which `check_folder` found breaches of these rules alone.
@@ -70,7 +71,8 @@ def _disturbed(device_id: str, table: pa.Table, context: CheckContext) -> Mask:
                 mask |= found
         elif isinstance(rule, LedgerRule):
             for _, found in rule.find(ledger, context):
-                mask |= found
+                # Of a noisy session, rows without repeats are no better: nothing shows how they were disturbed.
+                mask |= np.isin(ledger["session"], ledger["session"][found]) if rule.id == _NOISY_SESSION else found
     return mask
 
 

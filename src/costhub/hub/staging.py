@@ -94,6 +94,8 @@ def folder_kind(folder: str | Path) -> Kind:
         return "model"
     if (root / "measurements").is_dir():
         return "dataset"
+    if not root.exists():
+        raise DataError(f"There is no folder {root}.")
     searched = (root / "database_tuning_record.json").is_file()
     raise DataError(
         f"{root} is neither a model folder (it has no {CONFIG}) nor a data folder (it has no folder `measurements`)."

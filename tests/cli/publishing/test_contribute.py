@@ -78,8 +78,8 @@ def test_what_a_shared_folder_holds_already_is_not_sent(costhub: Any, measured: 
     done, told = costhub("contribute", folder, *to), json.loads(costhub("contribute", folder, *to, "--json").out)
 
     place = tmp_path / "hub/datasets/lab/data"
-    assert (done.code, done.out) == (0, f"Nothing to send: {place} already holds all rows of this folder.\n")
-    assert (told["was_there"], told["left_out"]) == (True, {"disturbed": 0, "held": 40})
+    assert (done.code, done.out) == (0, f"Nothing to send to {place}: 40 rows that the dataset has already.\n")
+    assert (told["was_there"], told["sent"], told["left_out"]) == (True, False, {"disturbed": 0, "held": 40})
 
 
 def test_rows_that_are_left_out_are_counted(costhub: Any, measured: Any, tmp_path: Path) -> None:

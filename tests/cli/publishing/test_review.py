@@ -23,11 +23,13 @@ def test_a_sound_contribution_is_accepted_and_merged(costhub: Any, measured: Any
 
 
 def test_a_contribution_that_awaited_the_review_is_said_to_be_gone(costhub: Any, measured: Any, tmp_path: Path) -> None:
-    held = measured(tmp_path / "held", session=0)
+    held = measured(tmp_path / "hub" / "datasets" / "lab" / "held", session=0)
     inbox = measured(held / "contributions" / "abc", session=1)
 
-    done = costhub("review", str(inbox), "--against", str(held), "--merge", "--shallow")
+    # The dataset in whose inbox it is need not be named.
+    done = costhub("review", str(inbox), "--merge", "--shallow")
 
+    assert f"`costhub publish {held} --to {tmp_path / 'hub'} --as lab/held` renews its licences" in done.out
     assert f"Removed: {inbox}, which awaited the review" in done.out.splitlines()
     assert not inbox.exists()
 

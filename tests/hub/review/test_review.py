@@ -211,5 +211,8 @@ def test_a_hostile_card_of_a_model_is_refused_in_a_pull_request(
 
 
 def test_nothing_is_no_subject(tmp_path: Path) -> None:
+    with pytest.raises(CosthubError, match="There is no folder"):
+        review(str(tmp_path / "nothing"))
+    (tmp_path / "nothing").mkdir()
     with pytest.raises(CosthubError, match="is neither a model folder"):
         review(str(tmp_path / "nothing"))

@@ -49,7 +49,7 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
 
     def ask(offer: Offer) -> bool:
         offers.append(offer)
-        for line in _lines(offer):
+        for line in _lines(offer, folder):
             if not as_json or not (yes or dry_run):
                 click.echo(line, err=as_json)
         question = f"Send this to {offer.to}, where everyone can read it?"
@@ -67,7 +67,7 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
             "bytes": offer.bytes,
             "licences": list(offer.facts.licences),
             "contributors": list(offer.facts.contributors),
-            "sent": done is not None,
+            "sent": done is not None and not done.is_merged,
             "was_there": done.was_there if done else False,
             "url": done.url if done else None,
             "left_out": {"disturbed": offer.left_out.disturbed, "held": offer.left_out.held},
@@ -76,16 +76,23 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
     elif done is None:
         click.echo("Nothing was sent.")
     elif done.is_merged:
-        click.echo(f"Nothing to send: {done.url} already holds all rows of this folder.")
+        click.echo(f"Nothing to send to {done.url}: {done.offer.left_out}{_named(done.offer, folder)}.")
     elif done.was_there:
         click.echo(f"Already sent: {done.url}")
+        if str(done.offer.left_out):
+            click.echo(f"Left out: {done.offer.left_out}{_named(done.offer, folder)}.")
     else:
         click.echo(f"Sent: {done.url}")
     if done is not None and done.review_command and not as_json:
         click.echo(f"Review it: {done.review_command}")
 
 
-def _lines(offer: Offer) -> Iterator[str]:
+def _named(offer: Offer, folder: Path) -> str:
+    """Which command names the rows that other programs disturbed, as the end of a sentence."""
+    return f" (`costhub check --strict {folder}` names them)" if offer.left_out.disturbed else ""
+
+
+def _lines(offer: Offer, folder: Path) -> Iterator[str]:
     facts = offer.facts
     yield f"To {offer.to}, as contribution {offer.contribution_id}:"
     for device, rows in facts.rows.items():
@@ -93,7 +100,7 @@ def _lines(offer: Offer) -> Iterator[str]:
     others = "" if facts.ok == facts.total else "; the others are failures and their errors"
     yield f"  latencies    {facts.ok:,} of {counted(facts.total, 'row')}{others}"
     if str(offer.left_out):
-        yield f"  left out     {offer.left_out}"
+        yield f"  left out     {offer.left_out}{_named(offer, folder)}"
     yield f"  workloads    {facts.workloads}"
     if offer.networks:
         more = f" and {len(offer.networks) - SHOWN} more" if len(offer.networks) > SHOWN else ""

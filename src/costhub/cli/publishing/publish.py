@@ -112,4 +112,7 @@ def _warnings(plan: PublishPlan) -> Iterator[str]:
         what = counted(rows[rule], "row") if rule in rows else counted(places, "place")
         yield f"{rule} warns of {what}; it expects that {RULES[rule].title}. To do: {RULES[rule].fix}"
     marked = "the card counts such rows under Limits, and " if rows else ""
-    yield f"Warnings do not keep data from being published: {marked}`costhub contribute` refuses them."
+    yield (
+        f"Warnings do not keep data from being published: {marked}`costhub contribute` leaves out rows that other "
+        "programs disturbed, and refuses other warnings."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,12 +62,20 @@ def command(
             click.echo(f"Merged: {done.merged}")
             if Path(subject).parent.name == INBOX and not Path(subject).exists():
                 click.echo(f"Removed: {subject}, which awaited the review")
-            click.echo(
-                "The card is unchanged; `costhub publish DATASET_FOLDER --to HUB --as ORG/NAME` renews its licences "
-                "and contributors."
-            )
+            click.echo(f"The card is unchanged; `{_renewing(done.merged)}` renews its licences and contributors.")
     if not verdict.is_accepted:
         context.exit(1)
+
+
+def _renewing(merged: str) -> str:
+    """The command that writes the card of a dataset again, after a merge into it."""
+    folder = Path(merged).resolve()
+    if not folder.is_dir() or folder.parent.parent.name != "datasets":
+        return "costhub publish DATASET_FOLDER --to HUB --as ORG/NAME"
+    hub = folder.parent.parent.parent
+    return shlex.join(
+        ["costhub", "publish", str(folder), "--to", str(hub), "--as", f"{folder.parent.name}/{folder.name}"]
+    )
 
 
 def _lines(verdict: ReviewVerdict) -> Iterator[str]:

@@ -211,7 +211,13 @@ def open_repository(to: str, name: str | None, kind: Kind) -> Repository:
         if name is not None or address.revision is not None:
             raise AddressError(f"{to} names the repository; leave out --as and @REVISION (--tag names a version).")
         return RemoteRepo(address.name, kind)
-    if name is None or not _REPOSITORY_NAME.fullmatch(name):
+    if name is not None and not _REPOSITORY_NAME.fullmatch(name):
+        raise AddressError(f"{name!r} is not of the form ORG/NAME, such as lab/measurements: give --as ORG/NAME.")
+    folder = Path(address.name).resolve()
+    if (folder / "measurements").is_dir() and folder.parent.parent.name == "datasets":
+        hub, named = folder.parent.parent.parent, f"{folder.parent.name}/{folder.name}"
+        raise AddressError(f"{address.name} is a dataset in a hub. Write --to {hub} --as {named}.")
+    if name is None:
         raise AddressError(f"In the hub {str(to)!r} the {kind} needs a name: give --as ORG/NAME (name=... in Python).")
     return FolderRepo(address.name, name, kind)
 
@@ -222,5 +228,8 @@ def _writable_address(to: str) -> Address:
     address = parse_address(to)
     if address.source == "index":
         name = f"hf-hub:{address.name}" if "/" in address.name else "hf-hub:ORG/NAME"
-        raise AddressError(f"{to!r} is not a place to write to. Write {name}, or the folder of a hub.")
+        raise AddressError(
+            f"{to!r} is not a place to write to: there is no folder of that name. Write {name}, or make the folder of "
+            "a hub first."
+        )
     return address

@@ -182,7 +182,9 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
             yield Reason(
                 "refuse",
                 f"{clean(row['device_id'], 60)}: {', '.join(wrong)} differ from the hub's row; "
-                f"figures within {MOST_DIFFERENCE:g} times were expected. Another device needs another name.",
+                f"figures within {MOST_DIFFERENCE:g} times were expected. Another device needs another name; for the "
+                "same device, repeat the probe that other programs disturbed with `costhub probe --out FOLDER`, which "
+                "is the folder of the contribution, or that of the dataset.",
             )
 
 

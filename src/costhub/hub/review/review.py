@@ -44,7 +44,7 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
     Args:
         subject: A data or model folder, `hf-hub:ORG/NAME@refs/pr/N`, or the address of a pull request's page.
         against: Data to compare a contribution with: `hf-hub:ORG/NAME` or a data folder; by default the
-            dataset of the pull request, and nothing for a folder.
+            dataset of the pull request, or the one in whose inbox the folder is, and nothing for another folder.
         merge: Merge an accepted contribution into the tables of the dataset; a folder into `against`.
         deep: Replay a sample of the traces.
 
@@ -52,6 +52,7 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         CosthubError: One of its subclasses: there is nothing to review, or the hub cannot be reached.
     """
     pull = find_pull_request(subject)
+    against = against or (_dataset_of(Path(subject)) if pull is None else pull.repo.address)
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
         files = Path(temporary) / "files"
         folder = Path(subject) if pull is None else pull.fetch(files)
@@ -62,7 +63,6 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
             return ReviewOutcome(_review_model(folder, subject))
         if pull is None:
             folder = _private_copy(folder, files)
-        against = against or (pull.repo.address if pull else None)
         held = fetch_compared(against, DataFolder.open(folder).device_ids()) if against else None
         known = load_measurements(against, columns=["record_id", "device_id"]) if against and held else None
         verdict = review_contribution(folder, held, deep=deep, known=known)
@@ -75,6 +75,12 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         else:
             merged = _merge_pull_request(folder, verdict, pull)
         return ReviewOutcome(verdict, merged)
+
+
+def _dataset_of(contribution: Path) -> str | None:
+    """The dataset in a folder hub in whose inbox a folder is; None for other folders."""
+    inbox = contribution.resolve().parent
+    return str(inbox.parent) if inbox.name == INBOX and (inbox.parent / "measurements").is_dir() else None
 
 
 def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: str) -> str | None:

@@ -17,6 +17,7 @@ from costhub.errors import NetworkError, class_and_line
 from costhub.search.database import open_database
 from costhub.search.strategies.search_space import read_records
 from costhub.search.whole_network.default_schedules import is_gpu, schedule_untuned, scheduled_kernels
+from costhub.search.whole_network.prefetch import prefetch_weights
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def compile_network(
         names = scheduled_kernels(mod)
     if database is not None or is_gpu(target):
         mod, shared = schedule_untuned(mod, target)
+    mod, _ = prefetch_weights(mod, target)
     kernels = sum(not isinstance(function, relax.Function) for function in mod.functions.values())
     executable = _build(_with_weights(mod, source), target)
     library.parent.mkdir(parents=True, exist_ok=True)
