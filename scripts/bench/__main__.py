@@ -48,6 +48,7 @@ BENCHMARKS = {
     "search": "search.search",
     "networks": "search.networks",
     "engines": "engines.compare",
+    "prefetch": "engines.prefetch",
     "operators": "search.operators",
     "strategies": "search.strategies",
     "proposals": "evolving.proposals",

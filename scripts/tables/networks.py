@@ -237,6 +237,28 @@ NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "networks_tuned": networks_table,
     "operators": operators_table,
 }
+
+
+def prefetch_table(result: Mapping[str, Any]) -> str:
+    """One line per network: the latency without and with fetching the weights of the next tile, and their ratio.
+
+    Args:
+        result: `rows` of the benchmark `prefetch`.
+    """
+    columns = [
+        TableColumn("network", "network"),
+        number("without_ms", "without (ms)", ".2f"),
+        number("with_ms", "with (ms)", ".2f"),
+        number("ratio", "ratio", ".3f"),
+        TableColumn("middle_half", "middle half", align="right"),
+    ]
+    rows = [{**row, "middle_half": f"{row['ratio_low']:.3f} to {row['ratio_high']:.3f}"} for row in result["rows"]]
+    return markdown_table(rows, columns) if rows else "Not measured yet."
+
+
+NETWORK_TABLES["prefetch"] = prefetch_table
+
+
 ENGINE_CHIPS = ("engines", "engines_emeraldrapids", "engines_zen4", "engines_bf16_emeraldrapids", "engines_bf16_zen4")
 """Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
 `NAME_profiles`."""

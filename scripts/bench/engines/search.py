@@ -137,7 +137,9 @@ def search_stock(program: Path, folder: Path, *, trials: int) -> NetworkCourse:
     return course
 
 
-def compile_tuned(program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering) -> CompiledNetwork:
+def compile_tuned(
+    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, prefetch: bool = True
+) -> CompiledNetwork:
     """Compiles a network with the schedules of a database, in a child process.
 
     Args:
@@ -146,19 +148,23 @@ def compile_tuned(program: Path, database: Path, library: Path, *, threads: int,
         library: The file to write.
         threads: As for `search_network`.
         lowering: As in the search.
+        prefetch: As for `compile_network`.
 
     Raises:
         NetworkError: torch or TVM fails.
     """
     with Child(limits=Limits.for_network(timeout_s=_COMPILE_TIMEOUT_S), is_shared=False) as child:
-        work = partial(compile_here, program, database, library, threads=threads, lowering=lowering)
+        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "prefetch": prefetch}
+        work = partial(compile_here, program, database, library, **how)
         try:
             return child.call(work, timeout_s=_COMPILE_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout) as error:
             raise NetworkError(f"TVM cannot compile {program.stem} as a whole: {str(error).rstrip('.')}.") from error
 
 
-def compile_here(program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering) -> CompiledNetwork:
+def compile_here(
+    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, prefetch: bool = True
+) -> CompiledNetwork:
     """What `compile_tuned` does in its child process."""
     import tvm
 
@@ -170,6 +176,6 @@ def compile_here(program: Path, database: Path, library: Path, *, threads: int, 
         load_intrinsics(str(target.kind.name))
         text = json.dumps(local_target(threads=threads))
         source = read_network(str(program), lanes=lowering.lanes(text), bf16_unit=lowering.bf16_unit(text))
-        return compile_network(source, target, database, library, fast_math=lowering.fast_math)
+        return compile_network(source, target, database, library, fast_math=lowering.fast_math, prefetch=prefetch)
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.errors import ArgumentError, DeviceError, UnknownNameError
+from costhub.names import close_names
 
 if TYPE_CHECKING:
     from costhub.search.zero_trials.compile import CompileTarget
@@ -115,6 +116,7 @@ def _of_json(text: str) -> FoundTarget:
     from costhub.search.zero_trials.compile import CompileTarget
 
     target = _read_target(text)
+    _check_mcpu(target)
     found = [str(name) for name in codegen.llvm_get_cpu_features(parse_target(text))]
     features = {LINUX_NAMES.get(name, name) for name in found}
     cores = target["num-cores"]
@@ -127,6 +129,25 @@ def _of_json(text: str) -> FoundTarget:
         "target": text,
     }
     return FoundTarget(row, CompileTarget(json.dumps(target)))
+
+
+def _check_mcpu(target: Mapping[str, Any]) -> None:
+    """Refuses a CPU that LLVM does not know: it would compile for a generic one, with a line on stderr.
+
+    Raises:
+        UnknownNameError: LLVM has no such CPU.
+    """
+    from tvm.target import codegen
+
+    from costhub.dataset.workload import parse_target
+
+    name = target.get("mcpu")
+    if not isinstance(name, str):
+        return
+    known = [str(each) for each in codegen.llvm_get_cpu_archlist(parse_target(json.dumps({**target, "mcpu": ""})))]
+    if known and name not in known:
+        close = close_names(name, known)
+        raise UnknownNameError("CPU (mcpu)", name, close, "`llc -mcpu=help` of LLVM")
 
 
 def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:

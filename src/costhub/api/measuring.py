@@ -140,8 +140,8 @@ def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -
         raise ArgumentError(f"budget_s={budget_s} is not a time: give a number of seconds, 0 or more.")
 
 
-def warn_if_busy() -> None:
-    """Warns of noisy latencies if more processes want to run than there are cores."""
+def warn_if_busy() -> bool:
+    """Warns of noisy latencies, and returns True, if more processes want to run than there are cores."""
     load, cores = load_average(), os.cpu_count() or 1
     if load > cores:
         log.warning(
@@ -150,6 +150,7 @@ def warn_if_busy() -> None:
             load,
             cores,
         )
+    return load > cores
 
 
 def load_average() -> float:

@@ -78,7 +78,7 @@ def probe(
     from costhub.collector.probe.probe import probe as measure
 
     (local,) = find_local([device]) if isinstance(device, str) else [device]
-    warn_if_busy()
+    is_busy = warn_if_busy()
     with bar(None, desc=local.device_id, unit="step", enabled=progress) as shown:
 
         def show(what: str, done: int, total: int) -> None:
@@ -98,7 +98,7 @@ def probe(
     _check_plausible(row)
     row = row if replace else _best_of_all(row)
     _keep(row)
-    _report_differences(row)
+    _report_differences(row, is_busy=is_busy)
     if out is not None:
         row = _put(Path(out), row)
     return DeviceFacts(row, _page(row))
@@ -121,8 +121,8 @@ def _check_plausible(row: Mapping[str, Any]) -> None:
             )
 
 
-def _report_differences(row: Mapping[str, Any]) -> None:
-    """Warns of figures that are far below those of the device index."""
+def _report_differences(row: Mapping[str, Any], *, is_busy: bool) -> None:
+    """Warns of figures that are far below those of the device index, or that other programs may have lowered."""
     from costhub.hub.catalogue.devices import find_device
     from costhub.hub.review.contribution import MOST_DIFFERENCE  # beyond it, `costhub review` refuses a device
 
@@ -135,6 +135,8 @@ def _report_differences(row: Mapping[str, Any]) -> None:
                 "%s is %.1f times lower than the device index says (%s %s). Probe again with nothing else running.",
                 *(what, before / now, f"{before:,.4g}", unit),
             )
+    if is_busy:
+        log.warning("Other programs ran, so these figures may be too low: probe again when the machine is quiet.")
 
 
 def _best_of_all(row: dict[str, Any]) -> dict[str, Any]:

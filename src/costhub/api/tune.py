@@ -17,6 +17,7 @@ from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_su
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
 from costhub.errors import ArgumentError, CosthubError, WorkloadError
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.api.tuning import Tuning
@@ -202,6 +203,8 @@ class _Search:
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
             _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
+            if count := _earlier_records(out):
+                log.info("%s holds %s: reading them and learning from them may take minutes.", out, count)
             if networks:
                 log.info("Finding the kernels of %s ...", " and ".join(networks))
             jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering)
@@ -355,13 +358,22 @@ def _warn_of_kernels_alone(networks: Sequence[str], measurer: Measurer) -> None:
         )
 
 
+def _earlier_records(out: Path) -> str:
+    """How many programs earlier searches in a folder have measured, in words; empty if it is none."""
+    from costhub.search.database import FILES
+
+    records = out / FILES[1]
+    count = records.read_bytes().count(b"\n") if records.is_file() else 0
+    return counted(count, "measured program") if count else ""
+
+
 def _warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_id: str) -> None:
     """Says that a folder holds a search on another device: the libraries of its networks may be replaced."""
     before = earlier.get("device") if earlier else None
     if before not in (None, device_id):
         log.warning(
-            "%s holds a search on %s. The one on %s is added to it, and replaces libraries of the same name: choose "
-            "another folder to keep them apart.",
+            "%s holds a search on %s. The one on %s is added to it, replaces libraries of the same name, and stock TVM "
+            "takes the fastest program of both: choose another folder, unless each runs what the other can.",
             out,
             before,
             device_id,

@@ -25,8 +25,8 @@ Example:
     default="auto",
     show_default=True,
     metavar="DEVICE|FILE",
-    help="A device listed by `costhub devices`, 'auto' for this machine's CPU, or a file with the output of "
-    "`costhub probe --json` from another machine.",
+    help="A device listed by `costhub devices`, 'auto' for this machine's CPU or a part of it by name, or a file with "
+    "the output of `costhub probe --json` from another machine.",
 )
 @click.option(
     "--trials",

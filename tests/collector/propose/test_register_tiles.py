@@ -148,7 +148,7 @@ def test_rows_or_channels_come_first() -> None:
 def test_a_tile_has_room_in_the_registers_of_the_cpu(mcpu: str, most: int) -> None:
     target = json.dumps({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": mcpu, "num-cores": 2})
     draw = np.random.default_rng(0)
-    space = DesignSpace(*open_design_space(workload("3x3"), target, find_space(BLOCKED), 0))
+    space = DesignSpace(*open_design_space(workload("dense"), target, find_space(BLOCKED), 0))
 
     found = [space.finish(lambda: space.random(draw), seed) for seed in range(1, 33)]
 
@@ -168,7 +168,7 @@ def test_a_tile_has_room_in_the_registers_of_the_cpu(mcpu: str, most: int) -> No
     ],
 )
 def test_what_follows_is_computed_on_the_tile(name: str, block: str) -> None:
-    _, (schedule, _) = open_design_space(workload(name), TARGET, find_space(BLOCKED), 0)
+    _, (schedule, *_) = open_design_space(workload(name), TARGET, find_space(BLOCKED), 0)
 
     (last,) = schedule.get_consumers(schedule.get_sblock(block))
     own, its = (schedule.get_loops(one) for one in (schedule.get_sblock(block), last))

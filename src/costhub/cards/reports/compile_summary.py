@@ -74,10 +74,9 @@ def _sentences(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     came = Counter(row["source"] for row in rows if row["source"])
     listed = ", ".join(f"{count} {source}" for source, count in came.most_common())
     yield f"Nothing was measured. Of {counted(len(rows), 'schedule')} for {summary['device']}: {listed or 'none'}."
-    yield (
-        f"Ranks are the order of {summary['model']} among all programs of a kernel; latencies were measured before, on "
-        "the device and for the workload that the table names."
-    )
+    known = "; latencies were measured before, on the device and for the workload that the table names"
+    has_known = any(row.get("known_us") is not None for row in rows)
+    yield f"Ranks are the order of {summary['model']} among all programs of a kernel{known if has_known else ''}."
     if not summary["runs_here"]:
         yield "The target is another machine, so libraries were built and not run."
     for row in rows:

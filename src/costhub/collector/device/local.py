@@ -229,6 +229,11 @@ def _find(name: str) -> LocalDevice:
         if name in ("cuda", device.device_id):
             return device
         names = {**names, device.device_id: (None, 0)}
+    if name.endswith(".json"):
+        raise DeviceError(
+            f"{name} cannot be measured here: only `costhub compile` and `estimate` take the file of another machine's "
+            "probe. Run the command on that machine, or name its board with --tracker HOST:PORT --key KEY."
+        )
     close = close_names(name, list(names))
     meant = f"Did you mean {either(close)}? " if close else ""
     raise DeviceError(

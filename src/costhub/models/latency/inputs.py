@@ -80,10 +80,13 @@ def device_figures(row: Mapping[str, Any], others: Mapping[str, Mapping[str, Any
                 break
     missing = [name for name in _NEEDED if not _is_positive(found.get(name))]
     if missing or not isinstance(found.get("kind"), str):
-        needed = ", ".join(missing or ["kind"])
+        needed, name = ", ".join(missing or ["kind"]), str(found.get("device_id"))
+        if name.startswith("any-"):
+            raise DeviceError(f"{name} stands for many devices, and an estimate is for one: name it.")
         raise DeviceError(
-            f"An estimate for {found.get('device_id')!r:.99} needs {needed}. Run `costhub probe` on it; for "
-            "a device of another machine, give --device a file with what `costhub probe --json` prints there."
+            f"An estimate for {name!r:.99} needs {needed}. Run `costhub probe` on it, for a part of a machine with "
+            "--isa and --threads; for a device of another machine, give --device a file with what `costhub probe "
+            "--json` prints there."
         )
     return found
 

@@ -35,7 +35,13 @@ class CompiledNetwork:
 
 
 def compile_network(
-    source: NetworkSource, target: Any, database: Path | None, library: Path, *, fast_math: bool = False
+    source: NetworkSource,
+    target: Any,
+    database: Path | None,
+    library: Path,
+    *,
+    fast_math: bool = False,
+    prefetch: bool = True,
 ) -> CompiledNetwork:
     """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
 
@@ -49,6 +55,7 @@ def compile_network(
         database: The folder of a MetaSchedule database; None for the network as TVM compiles it untuned.
         library: The file to write.
         fast_math: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
+        prefetch: Whether scheduled kernels fetch their weights ahead (`prefetch_weights`).
 
     Raises:
         Exception: Whatever TVM raises if it cannot compile the network.
@@ -62,7 +69,8 @@ def compile_network(
         names = scheduled_kernels(mod)
     if database is not None or is_gpu(target):
         mod, shared = schedule_untuned(mod, target)
-    mod, _ = prefetch_weights(mod, target)
+    if prefetch:
+        mod, _ = prefetch_weights(mod, target)
     kernels = sum(not isinstance(function, relax.Function) for function in mod.functions.values())
     executable = _build(_with_weights(mod, source), target)
     library.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,115 @@
+"""Measures what fetching the weights of the next tile is worth in whole networks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from costhub.collector.workloads.network_source import BLOCKED, Lowering
+from costhub.isolation.child import Child
+from costhub.isolation.limits import Limits
+from scripts.bench.common import machine, options
+from scripts.bench.common.fresh import checkout_path
+from scripts.bench.engines.compare import check_threads, say
+from scripts.bench.engines.export import export_network
+from scripts.bench.engines.networks import check_networks, title_of_network
+from scripts.bench.engines.search import compile_tuned, search_network
+from scripts.tables.networks import prefetch_table
+
+NETWORKS = ("bert_base", "gpt2_prefill", "vit_s16", "resnet50", "resnet18", "efficientnet_b0")
+FORMS = {"without": False, "with": True}
+_TURN_S = 0.2
+_TIMEOUT_S = 900.0
+
+
+@click.command()
+@click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
+@options.trials(16)
+@click.option("--threads", default=2, show_default=True, callback=check_threads, help="Of both forms.")
+@click.option("--rounds", default=30, show_default=True, type=click.IntRange(2), help="Turns of each form.")
+@click.option("--searches", type=options.PATH, help="Databases of the benchmark `engines`; those missing are made.")
+@options.quick("BERT-tiny with 2 trials for each kernel and 3 rounds.")
+@options.json_file()
+def main(
+    networks: tuple[str, ...],
+    trials: int,
+    threads: int,
+    rounds: int,
+    searches: Path | None,
+    quick: bool,
+    path: Path | None,
+) -> None:
+    """Run it with nothing else on the machine; results are written after each network."""
+    if quick:
+        networks, trials, rounds = ("bert_tiny",), 2, 3
+    check_networks(networks)
+    os.environ |= checkout_path()  # for children, which import this package
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="costhub-prefetch-") as scratch:
+        for name in networks:
+            folder = (searches or Path(scratch, "searches")).resolve() / f"{name}-costhub-fast-{BLOCKED}"
+            say(f"{name}: searching and compiling")
+            rows.append(compared(name, Path(scratch) / name, folder, trials=trials, threads=threads, rounds=rounds))
+            machine.write_result(path, {"trials": trials, "rows": rows})
+    click.echo(prefetch_table({"rows": rows}))
+
+
+def compared(name: str, place: Path, searched: Path, *, trials: int, threads: int, rounds: int) -> dict[str, Any]:
+    """The times of a network with the same schedules in both forms, as a row.
+
+    Args:
+        name: As for `build_network`.
+        place: Where its files and libraries go.
+        searched: The folder of its search, which is made if it is missing.
+        trials: Of the search, for each kernel.
+        threads: Of both forms.
+        rounds: Turns of each form.
+    """
+    network, lowering = export_network(name, place), Lowering(fast_math=True, layout=BLOCKED)
+    search_network(network.program, searched, trials=trials, threads=threads, lowering=lowering)
+    libraries = {form: place / f"{form}.so" for form in FORMS}
+    for form, library in libraries.items():
+        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "prefetch": FORMS[form]}
+        compile_tuned(network.program, searched, library, **how)
+    # In one process: two processes of the same library may differ by more than the two forms do.
+    with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S), is_shared=False) as child:
+        work = partial(in_turn, [str(library) for library in libraries.values()], network.inputs, threads, rounds)
+        before, after = np.array(child.call(work, timeout_s=_TIMEOUT_S))
+    low, middle, high = np.quantile(after / before, [0.25, 0.5, 0.75])
+    return {
+        "network": title_of_network(name),
+        "without_ms": float(np.median(before)),
+        "with_ms": float(np.median(after)),
+        **{"ratio": float(middle), "ratio_low": float(low), "ratio_high": float(high)},
+        **{"threads": threads, "rounds": rounds},
+    }
+
+
+def in_turn(libraries: list[str], inputs: tuple[Any, ...], threads: int, rounds: int) -> list[list[float]]:
+    """The median latency in ms of each library in each round, all in this process."""
+    from costhub.search.whole_network.tuned_network import load_network
+
+    networks = [load_network(library, threads=threads) for library in libraries]
+    latencies: list[list[float]] = [[] for _ in networks]
+    for number in range(rounds + 1):
+        for network, own in zip(networks, latencies, strict=True):
+            calls: list[float] = []
+            end = time.perf_counter() + _TURN_S
+            while time.perf_counter() < end or len(calls) < 3:
+                start = time.perf_counter()
+                network(*inputs)
+                calls.append(1e3 * (time.perf_counter() - start))
+            if number:  # the first round warms up
+                own.append(float(np.median(calls[1:])))
+    return latencies
+
+
+if __name__ == "__main__":
+    main()
