@@ -259,7 +259,10 @@ def prefetch_table(result: Mapping[str, Any]) -> str:
 NETWORK_TABLES["prefetch"] = prefetch_table
 
 
-ENGINE_CHIPS = ("engines", "engines_emeraldrapids", "engines_zen4", "engines_bf16_emeraldrapids", "engines_bf16_zen4")
+ENGINE_CHIPS = (
+    *("engines", "engines_emeraldrapids", "engines_emeraldrapids_again", "engines_zen4"),
+    *("engines_bf16_emeraldrapids", "engines_bf16_zen4"),
+)
 """Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
 `NAME_profiles`."""
 _ENGINE_TABLES = {"": engines_table, "_details": engine_details_table, "_profiles": engine_profiles_table}

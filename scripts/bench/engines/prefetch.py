@@ -23,7 +23,7 @@ from scripts.bench.engines.networks import check_networks, title_of_network
 from scripts.bench.engines.search import compile_tuned, search_network
 from scripts.tables.networks import prefetch_table
 
-NETWORKS = ("bert_base", "gpt2_prefill", "vit_s16", "resnet50", "resnet18", "efficientnet_b0")
+NETWORKS = ("bert_base", "gpt2_prefill", "vit_s16")
 FORMS = {"without": False, "with": True}
 _TURN_S = 0.2
 _TIMEOUT_S = 900.0

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.collector.propose.register_tiles import CONVOLUTION, PRODUCT
+from costhub.collector.propose.register_tiles import PRODUCT
 from costhub.search.whole_network.default_schedules import SCHEDULED, is_gpu
 
-_SUMS = tuple(f"{name}_update" for name in (CONVOLUTION, PRODUCT))
-"""Blocks that add products to the sums of a tile, as TVM names them."""
+_SUMS = f"{PRODUCT}_update"
+"""The block that adds to the sums of a tile, as TVM names it. Convolutions gained nothing."""
 _LINE_BYTES = 64
 _MOST_STEPS = 16
 """Steps per line of weights. Where a tile of weights serves more of them, fetching it takes little of the time."""
@@ -33,10 +33,10 @@ define internal i32 @costhub_prefetch(ptr %place) alwaysinline nounwind {
 
 
 def prefetch_weights(mod: Any, target: Any) -> tuple[Any, int]:
-    """Makes scheduled convolutions and products for CPUs fetch the weights of their next tile.
+    """Makes scheduled dense layers for CPUs fetch the weights of their next tile.
 
     The program computes the same as before. Kernels that finish a tile of weights at once, or use it for long, stay as
-    they are.
+    they are, and so do convolutions.
 
     Args:
         mod: A module of relax functions and kernels.
@@ -89,7 +89,7 @@ def _find_sums(statement: Any, loops: tuple[Any, ...] = ()) -> tuple[tuple[Any, 
         return next((found for each in statement.seq if (found := _find_sums(each, loops)) is not None), None)
     if not isinstance(statement, SBlockRealize):
         return None
-    is_sum = statement.block.name_hint in _SUMS
+    is_sum = statement.block.name_hint == _SUMS
     return (loops, statement) if is_sum else _find_sums(statement.block.body, loops)
 
 
