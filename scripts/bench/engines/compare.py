@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,7 +41,7 @@ from scripts.bench.engines.forms import (
 )
 from scripts.bench.engines.networks import ENGINE_NETWORKS, check_networks, title_of_network
 from scripts.bench.engines.profiles import in_child, profile_engine, profile_tuned
-from scripts.bench.engines.search import NetworkCourse, compile_tuned, search_network, search_stock
+from scripts.bench.engines.search import NetworkCourse, check_threads, compile_tuned, say, search_network, search_stock
 from scripts.tables.networks import engine_details_table, engines_table
 
 COSTHUB, STOCK = "costhub", "stock"
@@ -198,11 +197,6 @@ def compared(name: str, settings: Settings) -> NetworkRows:
         return found
 
 
-def say(step: str) -> None:
-    """A step of a run that takes hours, with the time of day."""
-    click.echo(f"{time.strftime('%H:%M:%S')} {step}", err=True)
-
-
 def installed(names: tuple[str, ...]) -> Iterator[str]:
     """Those of the engines whose packages are here, torch first; says which are not."""
     for name in dict.fromkeys((TORCH, *names)):
@@ -211,13 +205,6 @@ def installed(names: tuple[str, ...]) -> Iterator[str]:
         else:
             hint = "`pip install --constraint constraints.txt '.[engines]'` installs it"
             click.echo(f"{ENGINES[name].title} is left out: {ENGINES[name].package} is missing; {hint}.", err=True)
-
-
-def check_threads(_: click.Context, __: click.Parameter, threads: int) -> int:
-    """Costhub's devices have one core or all of them."""
-    if threads not in (1, core_count()):
-        raise click.BadParameter(f"costhub tunes for 1 thread or for all cores, which are {core_count()} here.")
-    return threads
 
 
 @click.command()

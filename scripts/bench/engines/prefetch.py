@@ -17,10 +17,9 @@ from costhub.isolation.child import Child
 from costhub.isolation.limits import Limits
 from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import checkout_path
-from scripts.bench.engines.compare import check_threads, say
 from scripts.bench.engines.export import export_network
 from scripts.bench.engines.networks import check_networks, title_of_network
-from scripts.bench.engines.search import compile_tuned, search_network
+from scripts.bench.engines.search import check_threads, compile_tuned, say, search_network
 from scripts.tables.networks import prefetch_table
 
 NETWORKS = ("bert_base", "gpt2_prefill", "vit_s16")
@@ -109,7 +108,3 @@ def in_turn(libraries: list[str], inputs: tuple[Any, ...], threads: int, rounds:
             if number:  # the first round warms up
                 own.append(float(np.median(calls[1:])))
     return latencies
-
-
-if __name__ == "__main__":
-    main()

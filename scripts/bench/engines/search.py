@@ -12,6 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
+
+from costhub.collector.device.cpu_state import core_count
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
 from costhub.collector.workloads.network_source import Lowering, read_network
@@ -179,3 +182,15 @@ def compile_here(
         return compile_network(source, target, database, library, fast_math=lowering.fast_math, prefetch=prefetch)
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
+
+
+def say(step: str) -> None:
+    """A step of a run that takes hours, with the time of day."""
+    click.echo(f"{time.strftime('%H:%M:%S')} {step}", err=True)
+
+
+def check_threads(_: click.Context, __: click.Parameter, threads: int) -> int:
+    """Costhub's devices have one core or all of them."""
+    if threads not in (1, core_count()):
+        raise click.BadParameter(f"costhub tunes for 1 thread or for all cores, which are {core_count()} here.")
+    return threads
