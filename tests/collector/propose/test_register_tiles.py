@@ -18,9 +18,8 @@ from costhub.collector.device.local import local_target
 from costhub.collector.propose.register_tiles import (
     CONVOLUTION,
     DEPTHWISE,
-    FEW_SUMS,
     MOST_BLOCKS,
-    MOST_SUMS,
+    MOST_PLACES,
     NORM,
     PAIR_CONVOLUTION,
     PAIR_PRODUCT,
@@ -106,17 +105,6 @@ def outputs(mod: Any, inputs: list[np.ndarray]) -> np.ndarray:
     return tensors[-1].numpy()
 
 
-def sums_in_a_tile(schedule: Any) -> int:
-    """Vectors of sums of a tile: the loops between the terms of a sum and the vector."""
-    (block,) = [
-        schedule.get_sblock(f"{name}_update")
-        for name in (CONVOLUTION, DEPTHWISE, PRODUCT)
-        if f'"{name}_update"' in schedule.mod.script()
-    ]
-    *_, outer, inner, _ = (int(schedule.get(loop).extent) for loop in schedule.get_loops(block))
-    return inner if schedule.get(block).name_hint.startswith(DEPTHWISE) else outer * inner
-
-
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
     mod = workload(name)
@@ -132,29 +120,19 @@ def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
     assert len(schedules) >= 6
     for schedule in schedules:
         np.testing.assert_allclose(outputs(schedule.mod, [v.copy() for v in inputs]), expected, atol=1e-4)
-        if name != "normalisation":
-            assert sums_in_a_tile(schedule) <= FEW_SUMS
+        tiles = [[int(n) for n in drawn] for drawn in schedule.trace.decisions.values() if hasattr(drawn, "__len__")]
+        if name == "normalisation":
+            continue
+        blocks, places = [1, tiles[0][1]] if "depthwise" in name else [tiles[0][1], tiles[1][1]]
+        assert blocks <= MOST_BLOCKS
+        assert places <= MOST_PLACES
 
 
 def test_rows_or_channels_come_first() -> None:
     _, sketches = open_design_space(workload("3x3, relu"), TARGET, find_space(BLOCKED), 0)
 
-    # Of each number of blocks of channels that divides theirs.
-    assert len(sketches) == 2 * len([count for count in range(1, MOST_BLOCKS + 1) if 4 % count == 0])
-    assert len({str(sketch.trace) for sketch in sketches}) == len(sketches)
-
-
-@pytest.mark.parametrize(("mcpu", "most"), [("haswell", FEW_SUMS), ("skylake-avx512", MOST_SUMS)])
-def test_a_tile_has_room_in_the_registers_of_the_cpu(mcpu: str, most: int) -> None:
-    target = json.dumps({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": mcpu, "num-cores": 2})
-    draw = np.random.default_rng(0)
-    space = DesignSpace(*open_design_space(workload("dense"), target, find_space(BLOCKED), 0))
-
-    found = [space.finish(lambda: space.random(draw), seed) for seed in range(1, 33)]
-
-    sums = [sums_in_a_tile(schedule) for schedule in found if schedule is not None]
-    assert FEW_SUMS - 4 <= max(sums) <= most
-    assert (max(sums) > FEW_SUMS) == (most > FEW_SUMS)
+    assert len(sketches) == 2
+    assert str(sketches[0].trace) != str(sketches[1].trace)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +146,7 @@ def test_a_tile_has_room_in_the_registers_of_the_cpu(mcpu: str, most: int) -> No
     ],
 )
 def test_what_follows_is_computed_on_the_tile(name: str, block: str) -> None:
-    _, (schedule, *_) = open_design_space(workload(name), TARGET, find_space(BLOCKED), 0)
+    _, (schedule, _) = open_design_space(workload(name), TARGET, find_space(BLOCKED), 0)
 
     (last,) = schedule.get_consumers(schedule.get_sblock(block))
     own, its = (schedule.get_loops(one) for one in (schedule.get_sblock(block), last))

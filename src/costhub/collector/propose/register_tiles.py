@@ -27,10 +27,8 @@ FLAT_CONVOLUTION = "conv2d_flat_pairs"
 NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
 """Blocks of a layer normalisation (``row_norms``), each before those it reads."""
 MOST_BLOCKS = 4
-MOST_SUMS = 28
-"""Limit of a tile, in vectors: AVX-512 and NEON have 32 registers for sums, weights and numbers of the image."""
-FEW_SUMS = 12
-"""The same for AVX2 and SSE, which have 16."""
+MOST_PLACES = 28
+"""Limit of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
 MOST_UNROLLED = 4
 _SPATIAL = 5
 """Loops over the outputs of a convolution."""
@@ -76,23 +74,12 @@ def blocked_space(target: Any) -> Any:
     last = schedule_rule.ParallelizeVectorizeUnroll
     finishing = _finishing_rule()()
     matrix_units = has_matrix_units(target)
-    rules = [
-        _rule()(matrix_units, _most_sums(target)),
-        *(finishing if isinstance(rule, last) else rule for rule in usual),
-    ]
+    rules = [_rule()(matrix_units), *(finishing if isinstance(rule, last) else rule for rule in usual)]
     finish = list(postproc.Postproc.create("llvm"))
     finish.insert(
         -1, matrix_tiles.tensorize_tiles()() if matrix_units else postproc.RewriteTensorize(vectorize_init_loop=True)
     )
     return PostOrderApply(sch_rules=rules, postprocs=finish, mutator_probs="llvm")
-
-
-def _most_sums(target: Any) -> int:
-    """How many vectors of sums a CPU can keep in its registers."""
-    from tvm.target import codegen
-
-    is_arm = str(target.attrs.get("mtriple", "")).startswith("aarch64")
-    return MOST_SUMS if is_arm or codegen.target_has_features("avx512f", target) else FEW_SUMS
 
 
 @cache
@@ -105,20 +92,20 @@ def _rule() -> Any:
     class RegisterTiles(PyScheduleRule):  # type: ignore[misc]
         """Gives a convolution in a blocked layout a register tile, with output channels or rows outermost."""
 
-        def __init__(self, matrix_units: bool, most_sums: int) -> None:
+        def __init__(self, matrix_units: bool) -> None:
             super().__init__()
-            self.matrix_units, self.most_sums = matrix_units, most_sums
+            self.matrix_units = matrix_units
 
         def _initialize_with_tune_context(self, context: Any) -> None:
             """Called by TVM; the rule knows what it needs of the target."""
 
         def clone(self) -> Any:
             """Called by TVM for each thread."""
-            return _rule()(self.matrix_units, self.most_sums)
+            return _rule()(self.matrix_units)
 
         def apply(self, schedule: Any, block: Any) -> list[Any]:
             """Returns the schedules of the convolution; for other blocks, the given one."""
-            return tiled(schedule, block, matrix_units=self.matrix_units, most_sums=self.most_sums)
+            return tiled(schedule, block, matrix_units=self.matrix_units)
 
     return RegisterTiles
 
@@ -166,22 +153,18 @@ def _finishing_rule() -> Any:
     return ParallelizeVectorizeUnroll
 
 
-def tiled(schedule: Any, block: Any, *, matrix_units: bool = False, most_sums: int = MOST_SUMS) -> list[Any]:
+def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]:
     """Schedules of a kernel with tile sizes to be drawn; other blocks keep their schedule.
-
-    There is one for each number of blocks of channels in a tile: so the other size of the tile can be limited to what
-    the registers hold. Sums beyond that would be written to memory and read again at each step.
 
     Args:
         schedule: A ``Schedule`` that records a trace.
         block: One of its blocks.
         matrix_units: Whether matrix units multiply pairs of bfloat16.
-        most_sums: The most vectors of sums that stay in registers.
     """
     name = schedule.get(block).name_hint
     if name in (NORM, *_SUMS):
         return [_tiled_norm(schedule, block)]
-    tilers = _vector_tilers(schedule, block, most_sums)
+    tilers = [_TILERS[name]] if name in _TILERS else []
     if matrix_units and name in _MATRIX_TILERS:
         tilers = [partial(_MATRIX_TILERS[name], most=most) for most in matrix_tiles.SHAPES]
     if not tilers:
@@ -197,16 +180,6 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False, most_sums: i
         tiler(one, block, last, rows_first=rows_first)
         found.append(one)
     return found
-
-
-def _vector_tilers(schedule: Any, block: Any, most_sums: int) -> list[Any]:
-    """What tiles a kernel for vectors, for each number of blocks of channels; nothing for other blocks."""
-    name = schedule.get(block).name_hint
-    if name not in _TILERS:
-        return []
-    chunks = 1 if name == DEPTHWISE else int(schedule.get(block).reads[1].source.shape[0])
-    counts = [count for count in range(1, MOST_BLOCKS + 1) if chunks % count == 0]
-    return [partial(_TILERS[name], blocks=count, most=most_sums // count) for count in counts]
 
 
 def _followers(schedule: Any, block: Any) -> list[Any]:
@@ -238,7 +211,7 @@ def _is_alike(schedule: Any, block: Any, last: Any) -> bool:
     return shape == own and len(schedule.get_loops(last)) == len(shape)
 
 
-def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool, blocks: int, most: int) -> None:
+def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     # As many channels as lie side by side; of pairs, the weights' last axis but one has as many.
     place = (1, -2) if schedule.get(block).name_hint == PAIR_CONVOLUTION else (0, -1)
     lanes = int(schedule.get(block).reads[place[0]].source.shape[place[1]])
@@ -246,8 +219,8 @@ def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool,
 
     reduced = sum(var.iter_type == IterVar.CommReduce for var in schedule.get(block).iter_vars)
     image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
-    chunks, few_chunks = schedule.split(chunk, [None, blocks])
-    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most))
+    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
+    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, MOST_PLACES))
     outer = [image, row, chunks, places] if rows_first else [image, chunks, row, places]
     inner = [few_places, few_chunks, lane]
     if last is not block:
@@ -266,9 +239,9 @@ def _tile_convolution(schedule: Any, block: Any, last: Any, *, rows_first: bool,
     _finish(schedule, inner, block)
 
 
-def _tile_depthwise(schedule: Any, block: Any, last: Any, *, rows_first: bool, blocks: int, most: int) -> None:
+def _tile_depthwise(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     image, chunk, row, place, lane = schedule.get_loops(last)[:_SPATIAL]
-    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, most // blocks))
+    places, few_places = schedule.split(place, schedule.sample_perfect_tile(place, 2, MOST_PLACES))
     outer = [image, row, chunk, places] if rows_first else [image, chunk, row, places]
     inner = [few_places, lane]
     if last is not block:
@@ -283,12 +256,12 @@ def _tile_depthwise(schedule: Any, block: Any, last: Any, *, rows_first: bool, b
     _finish(schedule, inner)
 
 
-def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, blocks: int, most: int) -> None:
+def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     lanes = int(schedule.get(block).reads[1].source.shape[-1])
     row, column = schedule.get_loops(last)[:2]
     chunk, lane = schedule.split(column, [None, lanes])
-    chunks, few_chunks = schedule.split(chunk, [None, blocks])
-    places, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, most))
+    chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
+    places, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, MOST_PLACES))
     outer = [places, chunks] if rows_first else [chunks, places]
     inner = [few_rows, few_chunks, lane]
     if last is not block:
