@@ -84,6 +84,14 @@ def test_a_file_without_a_target_says_so(tmp_path: Path) -> None:
     (tmp_path / "acme.json").write_text(json.dumps({"device_id": "acme-one-2c", "kind": "cpu"}))
     with pytest.raises(CosthubError, match="acme-one-2c has no target in its file; name a CPU, or give a target"):
         check_target(str(tmp_path / "acme.json"))
+    for target, words in (
+        (3, "a text in JSON was expected"),
+        ('{"kind": "llvm"}', "the number of threads"),
+        ("x", "JSON"),
+    ):
+        (tmp_path / "nvidia-grace.json").write_text(json.dumps({"device_id": "a", "kind": "cpu", "target": target}))
+        with pytest.raises(CosthubError, match=words):
+            check_target(str(tmp_path / "nvidia-grace.json"))
     with pytest.raises(CosthubError, match=r"There is no file gone\.json"):
         check_target("gone.json")
 

@@ -175,7 +175,8 @@ def compile(
         what: As for `costhub.tune`.
         out: Folder for the results: a new one, or one of an earlier compilation, which is replaced.
         model: As for `costhub.tune`.
-        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, or a TVM target as JSON with
+        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, the file of a
+            probe on another CPU (`costhub probe --json`), or a TVM target as JSON with
             ``num-cores``. For another machine, the library is only built.
         options: Which schedules to choose from.
         seed: Seed of the random programs.

@@ -44,13 +44,14 @@ def check_target(device: str) -> None:
         UnknownNameError: No device has that name.
     """
     from costhub.collector.device.local import local_kind
+    from costhub.hub.catalogue.devices import is_device_file
 
     if device.lstrip().startswith("{"):
         _read_target(device)
+    elif is_device_file(device) or local_kind(device) is None:
+        _indexed(device)
     elif local_kind(device) == "cuda":
         raise _not_a_cpu(device)
-    elif local_kind(device) is None:
-        _indexed(device)
 
 
 def find_target(device: str) -> FoundTarget:
@@ -69,7 +70,7 @@ def find_target(device: str) -> FoundTarget:
     check_target(device)
     if device.lstrip().startswith("{"):
         return _of_json(device)
-    if local_kind(device) == "cpu":
+    if not device.endswith(".json") and local_kind(device) == "cpu":
         (local,) = find_local([device])
         return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
     row = _indexed(device)
@@ -87,6 +88,10 @@ def _indexed(device: str) -> dict[str, Any]:
     if found.target is None:
         why = "has no target in its file" if is_device_file(device) else "stands for many CPUs and has no target"
         raise DeviceError(f"{found.device_id} {why}; name a CPU, or give a target such as {_EXAMPLE}.")
+    if is_device_file(device):
+        if not isinstance(found.target, str):
+            raise DeviceError(f"The target in {device} is {found.target!r:.99}, and a text in JSON was expected.")
+        _read_target(found.target)
     return found.row()
 
 
@@ -101,6 +106,7 @@ def _read_target(text: str) -> dict[str, Any]:
         target = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ArgumentError(f"The target {text:.99} is not JSON; write for example {_EXAMPLE}.") from error
+    target = target if isinstance(target, dict) else {}
     cores = target.get("num-cores")
     if target.get("kind") != "llvm" or type(cores) is not int or cores < 1:
         raise ArgumentError(f'A target needs "kind": "llvm" and "num-cores", the number of threads, as in {_EXAMPLE}.')

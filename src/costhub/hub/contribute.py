@@ -124,6 +124,10 @@ def contribute(
         disturbed = refuse_unfit(ready.folder, deep=deep)
         head, rows = head or _head(repo), data_facts(ready.folder).total
         held = leave_out_held(ready.folder, repo.folder) if isinstance(repo, FolderRepo) else 0
+        if 0 < held < rows and (
+            findings := check_folder(ready.folder)
+        ):  # rules on sessions may judge the rest otherwise
+            raise RefusedError(_refusal(findings))
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
         offer = _offer(repo.address, ready.folder, files, LeftOut(disturbed, held))
         if held == rows:
@@ -185,8 +189,11 @@ def refuse_unfit(folder: Path, *, deep: bool) -> int:
         RefusedError: A rule is broken, or a text contains personal data.
     """
     findings, disturbed = check_folder(folder, deep=deep), 0
-    if findings and all(finding.rule in DISTURBED_RULES for finding in findings):
-        disturbed = leave_out_disturbed(folder)
+    while findings and all(finding.rule in DISTURBED_RULES for finding in findings):
+        # What is usual changes with the rows that are left, so a second pass may find more.
+        if not (count := leave_out_disturbed(folder)):
+            break
+        disturbed += count
         findings = check_folder(folder)
     if findings:
         raise RefusedError(_refusal(findings))

@@ -54,6 +54,8 @@ def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         ("https://huggingface.co/datasets/lab/data/tree/main?x=1", "Write hf-hub:lab/data for this repository."),
         ("https://huggingface.co/lab/model", "Write hf-hub:lab/model for this repository."),
         ("https://example.org", "Write a repository as hf-hub:ORG/NAME."),
+        ("https://github.com/lab/data", "Write a repository as hf-hub:ORG/NAME."),
+        ("https://huggingface.co/spaces/lab/data", "Write a repository as hf-hub:ORG/NAME."),
     ],
 )
 def test_the_address_of_a_page_is_answered_with_that_of_its_repository(text: str, sentence: str) -> None:

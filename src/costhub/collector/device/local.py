@@ -220,6 +220,11 @@ def _may_be_gpu(name: str) -> bool:
 
 
 def _find(name: str) -> LocalDevice:
+    if name.endswith(".json"):
+        raise DeviceError(
+            f"{name} cannot be measured here: only `costhub compile` and `estimate` take the file of another machine's "
+            "probe. Run the command on that machine, or name its board with --tracker HOST:PORT --key KEY."
+        )
     limits = (None, None) if name == "auto" else limits_of(name)
     if limits is not None:
         return _cpu(*limits)
@@ -229,11 +234,6 @@ def _find(name: str) -> LocalDevice:
         if name in ("cuda", device.device_id):
             return device
         names = {**names, device.device_id: (None, 0)}
-    if name.endswith(".json"):
-        raise DeviceError(
-            f"{name} cannot be measured here: only `costhub compile` and `estimate` take the file of another machine's "
-            "probe. Run the command on that machine, or name its board with --tracker HOST:PORT --key KEY."
-        )
     close = close_names(name, list(names))
     meant = f"Did you mean {either(close)}? " if close else ""
     raise DeviceError(

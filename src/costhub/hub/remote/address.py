@@ -19,6 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 # A revision of the Hugging Face hub may be a branch such as refs/pr/1, hence the slashes.
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
+_HOSTS = ("huggingface.co", "hf.co")
 _FORMS = "nvidia-h200, nvidia-h200@REVISION, hf-hub:ORG/NAME, hf-hub:ORG/NAME@REVISION or local-dir:/PATH"
 
 
@@ -87,9 +88,10 @@ def _repository_of(url: str) -> str:
         >>> _repository_of("https://huggingface.co/datasets/lab/data/tree/main")
         'Write hf-hub:lab/data for this repository.'
     """
-    parts = [part for part in url.partition("?")[0].split("/")[3:] if part]
+    host, *parts = [part for part in url.partition("?")[0].split("/")[2:] if part] or [""]
     name = "/".join(parts[1:3] if parts[:1] in (["datasets"], ["models"]) else parts[:2])
-    written = f"hf-hub:{name} for this repository" if _REPO.fullmatch(name) else "a repository as hf-hub:ORG/NAME"
+    is_known = host in _HOSTS and parts[:1] != ["spaces"] and _REPO.fullmatch(name)
+    written = f"hf-hub:{name} for this repository" if is_known else "a repository as hf-hub:ORG/NAME"
     return f"Write {written}."
 
 
