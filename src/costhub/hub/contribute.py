@@ -123,11 +123,7 @@ def contribute(
         head = _head(repo) if isinstance(repo, FolderRepo) else None
         disturbed = refuse_unfit(ready.folder, deep=deep)
         head, rows = head or _head(repo), data_facts(ready.folder).total
-        held = leave_out_held(ready.folder, repo.folder) if isinstance(repo, FolderRepo) else 0
-        if 0 < held < rows and (
-            findings := check_folder(ready.folder)
-        ):  # rules on sessions may judge the rest otherwise
-            raise RefusedError(_refusal(findings))
+        held = _leave_out_held(ready.folder, repo, rows)
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
         offer = _offer(repo.address, ready.folder, files, LeftOut(disturbed, held))
         if held == rows:
@@ -138,6 +134,14 @@ def contribute(
         if not is_agreed(agree, offer):
             return None
         return _send(repo, offer, files)
+
+
+def _leave_out_held(folder: Path, repo: Repository, rows: int) -> int:
+    """Leaves out what a dataset in a folder holds, and returns the number of these rows; checks the others again."""
+    held = leave_out_held(folder, repo.folder) if isinstance(repo, FolderRepo) else 0
+    if 0 < held < rows and (findings := check_folder(folder)):  # without the others, a session may break a rule
+        raise RefusedError(_refusal(findings))
+    return held
 
 
 def _offer(to: str, folder: Path, files: Mapping[str, Path], left_out: LeftOut) -> Offer:
