@@ -88,7 +88,7 @@ def test_a_part_of_a_chip_takes_figures_of_the_other_part() -> None:
     ("device", "says"),
     [
         ("toaster", "no device named 'toaster'"),
-        ("any-cpu", "needs cores, peak_gflops, dram_gbs"),
+        ("any-cpu", "stands for many devices, and an estimate is for one"),
         ("missing.json", "no file missing.json"),
         ("{", "is not JSON"),
         ("[1]", "no device named"),
