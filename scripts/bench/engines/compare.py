@@ -41,7 +41,15 @@ from scripts.bench.engines.forms import (
 )
 from scripts.bench.engines.networks import ENGINE_NETWORKS, check_networks, title_of_network
 from scripts.bench.engines.profiles import in_child, profile_engine, profile_tuned
-from scripts.bench.engines.search import NetworkCourse, check_threads, compile_tuned, say, search_network, search_stock
+from scripts.bench.engines.search import (
+    NetworkCourse,
+    check_threads,
+    compile_tuned,
+    say,
+    search_folder,
+    search_network,
+    search_stock,
+)
 from scripts.tables.networks import engine_details_table, engines_table
 
 COSTHUB, STOCK = "costhub", "stock"
@@ -110,8 +118,7 @@ class NetworkRows:
     def add_tuned(self, method: str, trials: int, lowering: Lowering) -> None:
         """A library with the schedules of a search."""
         settings, program = self.settings, self.network.program
-        form = f"{'-fast' if lowering.fast_math else ''}{f'-{BLOCKED}' if lowering.layout == BLOCKED else ''}"
-        folder = settings.searches / f"{self.network.name}-{method}{form}{f'-{BF16}' if lowering.is_bf16 else ''}"
+        folder = search_folder(settings.searches, self.network.name, method, lowering)
         precision, engine = ("bfloat16", f"{method}-{BF16}") if lowering.is_bf16 else (FLOAT32, method)
         library = self.network.folder / f"{engine}.so"
         try:

@@ -19,7 +19,7 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import checkout_path
 from scripts.bench.engines.export import export_network
 from scripts.bench.engines.networks import check_networks, title_of_network
-from scripts.bench.engines.search import check_threads, compile_tuned, say, search_network
+from scripts.bench.engines.search import check_threads, compile_tuned, say, search_folder, search_network
 from scripts.tables.networks import prefetch_table
 
 NETWORKS = ("bert_base", "gpt2_prefill", "vit_s16")
@@ -52,26 +52,27 @@ def main(
     os.environ |= checkout_path()  # for children, which import this package
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="costhub-prefetch-") as scratch:
+        kept = (searches or Path(scratch, "searches")).resolve()
         for name in networks:
-            folder = (searches or Path(scratch, "searches")).resolve() / f"{name}-costhub-fast-{BLOCKED}"
             say(f"{name}: searching and compiling")
-            rows.append(compared(name, Path(scratch) / name, folder, trials=trials, threads=threads, rounds=rounds))
+            rows.append(compared(name, Path(scratch) / name, kept, trials=trials, threads=threads, rounds=rounds))
             machine.write_result(path, {"trials": trials, "rows": rows})
     click.echo(prefetch_table({"rows": rows}))
 
 
-def compared(name: str, place: Path, searched: Path, *, trials: int, threads: int, rounds: int) -> dict[str, Any]:
+def compared(name: str, place: Path, searches: Path, *, trials: int, threads: int, rounds: int) -> dict[str, Any]:
     """The times of a network with the same schedules in both forms, as a row.
 
     Args:
         name: As for `build_network`.
         place: Where its files and libraries go.
-        searched: The folder of its search, which is made if it is missing.
+        searches: Where its search is, which is made if it is missing.
         trials: Of the search, for each kernel.
         threads: Of both forms.
         rounds: Turns of each form.
     """
     network, lowering = export_network(name, place), Lowering(fast_math=True, layout=BLOCKED)
+    searched = search_folder(searches, name, "costhub", lowering)
     search_network(network.program, searched, trials=trials, threads=threads, lowering=lowering)
     libraries = {form: place / f"{form}.so" for form in FORMS}
     for form, library in libraries.items():

@@ -17,7 +17,7 @@ import click
 from costhub.collector.device.cpu_state import core_count
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
-from costhub.collector.workloads.network_source import Lowering, read_network
+from costhub.collector.workloads.network_source import BF16, BLOCKED, Lowering, read_network
 from costhub.errors import NetworkError, class_and_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
@@ -138,6 +138,19 @@ def search_stock(program: Path, folder: Path, *, trials: int) -> NetworkCourse:
     course = NetworkCourse(trials, found["tasks"], seconds)
     (folder / COURSE).write_text(json.dumps(asdict(course)))
     return course
+
+
+def search_folder(searches: Path, network: str, method: str, lowering: Lowering) -> Path:
+    """Where the search for a network's kernels is kept; each way to make kernels has its own folder.
+
+    Args:
+        searches: The folder of all searches.
+        network: As for `build_network`.
+        method: What searches, such as ``costhub``.
+        lowering: How kernels are made.
+    """
+    form = f"{'-fast' if lowering.fast_math else ''}{f'-{BLOCKED}' if lowering.layout == BLOCKED else ''}"
+    return searches / f"{network}-{method}{form}{f'-{BF16}' if lowering.is_bf16 else ''}"
 
 
 def compile_tuned(

@@ -65,12 +65,13 @@ def find_target(device: str) -> FoundTarget:
         CosthubError: As for `check_target`, or a WorkloadError if TVM does not accept the target.
     """
     from costhub.collector.device.local import find_local, local_kind
+    from costhub.hub.catalogue.devices import is_device_file
     from costhub.search.zero_trials.compile import CompileTarget
 
     check_target(device)
     if device.lstrip().startswith("{"):
         return _of_json(device)
-    if not device.endswith(".json") and local_kind(device) == "cpu":
+    if not is_device_file(device) and local_kind(device) == "cpu":
         (local,) = find_local([device])
         return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
     row = _indexed(device)
@@ -82,13 +83,14 @@ def _indexed(device: str) -> dict[str, Any]:
     from costhub.hub.catalogue.devices import is_device_file, read_device
     from costhub.hub.catalogue.names import resolve_device
 
-    found = read_device(device) if is_device_file(device) else resolve_device(device, advice=_ADVICE)
+    is_file = is_device_file(device)
+    found = read_device(device) if is_file else resolve_device(device, advice=_ADVICE)
     if found.kind != "cpu":
         raise _not_a_cpu(device)
     if found.target is None:
-        why = "has no target in its file" if is_device_file(device) else "stands for many CPUs and has no target"
+        why = "has no target in its file" if is_file else "stands for many CPUs and has no target"
         raise DeviceError(f"{found.device_id} {why}; name a CPU, or give a target such as {_EXAMPLE}.")
-    if is_device_file(device):
+    if is_file:
         if not isinstance(found.target, str):
             raise DeviceError(f"The target in {device} is {found.target!r:.99}, and a text in JSON was expected.")
         _read_target(found.target)

@@ -190,7 +190,7 @@ class _Search:
     def run(self, device: Where) -> Tuning:
         """Searches, compiles networks, and writes the report."""
         from costhub.api.tuning import Tuning
-        from costhub.search.database import SearchFolder
+        from costhub.search.database import SearchFolder, measured_programs
 
         load = load_average()  # before this search adds to it
         out, networks, jobs = self.out, self.subjects.networks, self.subjects.jobs()
@@ -203,8 +203,11 @@ class _Search:
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
             _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
-            if count := _earlier_records(out):
-                log.info("%s holds %s: reading them and learning from them may take minutes.", out, count)
+            if count := measured_programs(out):
+                log.info(
+                    "%s holds %s: reading them and learning from them may take minutes.",
+                    *(out, counted(count, "measured program")),
+                )
             if networks:
                 log.info("Finding the kernels of %s ...", " and ".join(networks))
             jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering)
@@ -356,15 +359,6 @@ def _warn_of_kernels_alone(networks: Sequence[str], measurer: Measurer) -> None:
             " and ".join(networks),
             why_not,
         )
-
-
-def _earlier_records(out: Path) -> str:
-    """How many programs earlier searches in a folder have measured, in words; empty if it is none."""
-    from costhub.search.database import FILES
-
-    records = out / FILES[1]
-    count = records.read_bytes().count(b"\n") if records.is_file() else 0
-    return counted(count, "measured program") if count else ""
 
 
 def _warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_id: str) -> None:

@@ -122,11 +122,11 @@ def contribute(
         # The check takes minutes, so a missing folder is reported first. A remote hub only learns of valid rows.
         head = _head(repo) if isinstance(repo, FolderRepo) else None
         disturbed = refuse_unfit(ready.folder, deep=deep)
-        head, rows = head or _head(repo), data_facts(ready.folder).total
-        held = _leave_out_held(ready.folder, repo, rows)
+        head = head or _head(repo)
+        held, is_merged = _leave_out_held(ready.folder, repo)
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
         offer = _offer(repo.address, ready.folder, files, LeftOut(disturbed, held))
-        if held == rows:
+        if is_merged:
             return Contribution(offer, offer.to, None, was_there=True, is_merged=True)
         sent = _sent_earlier(repo, head, offer)
         if sent is not None:
@@ -136,12 +136,19 @@ def contribute(
         return _send(repo, offer, files)
 
 
-def _leave_out_held(folder: Path, repo: Repository, rows: int) -> int:
-    """Leaves out what a dataset in a folder holds, and returns the number of these rows; checks the others again."""
-    held = leave_out_held(folder, repo.folder) if isinstance(repo, FolderRepo) else 0
+def _leave_out_held(folder: Path, repo: Repository) -> tuple[int, bool]:
+    """Leaves out what a dataset in a folder holds, and checks the others again.
+
+    Returns:
+        How many rows it holds, and whether these are all.
+    """
+    if not isinstance(repo, FolderRepo):
+        return 0, False
+    rows = data_facts(folder).total
+    held = leave_out_held(folder, repo.folder)
     if 0 < held < rows and (findings := check_folder(folder)):  # without the others, a session may break a rule
         raise RefusedError(_refusal(findings))
-    return held
+    return held, held == rows
 
 
 def _offer(to: str, folder: Path, files: Mapping[str, Path], left_out: LeftOut) -> Offer:

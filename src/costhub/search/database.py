@@ -1,4 +1,4 @@
-"""Provides SearchFolder and SearchDatabase: where a search keeps its records, so that it can be continued."""
+"""Provides SearchFolder, SearchDatabase and measured_programs: a search's records, from which it can be continued."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ from costhub.errors import DataError
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
 
 FILES = ("database_workload.json", "database_tuning_record.json")
+
+
+def measured_programs(folder: Path) -> int:
+    """How many programs the searches in a folder have measured, read without TVM; 0 if there was none.
+
+    Args:
+        folder: The folder of `FILES`.
+
+    Raises:
+        OSError: Their file cannot be read.
+    """
+    records = folder / FILES[1]
+    return records.read_bytes().count(b"\n") if records.is_file() else 0
 
 
 class SearchFolder:

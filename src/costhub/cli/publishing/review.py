@@ -69,13 +69,13 @@ def command(
 
 def _renewing(merged: str) -> str:
     """The command that writes the card of a dataset again, after a merge into it."""
-    folder = Path(merged).resolve()
-    if not folder.is_dir() or folder.parent.parent.name != "datasets":
+    from costhub.hub.remote.folder_repo import place_in_hub
+
+    place = place_in_hub(merged)
+    if place is None:
         return "costhub publish DATASET_FOLDER --to HUB --as ORG/NAME"
-    hub = folder.parent.parent.parent
-    return shlex.join(
-        ["costhub", "publish", str(folder), "--to", str(hub), "--as", f"{folder.parent.name}/{folder.name}"]
-    )
+    hub, name = place
+    return shlex.join(["costhub", "publish", str(Path(merged).resolve()), "--to", str(hub), "--as", name])
 
 
 def _lines(verdict: ReviewVerdict) -> Iterator[str]:

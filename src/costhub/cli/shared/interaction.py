@@ -69,18 +69,18 @@ def saying_what_is_kept(out: Path) -> Iterator[None]:
 def _kept(out: Path) -> str:
     """What a folder holds, as the end of a sentence; empty where that cannot be read."""
     from costhub.dataset.folder import DataFolder, is_data_folder
+    from costhub.search.database import measured_programs
 
-    records = out / "database_tuning_record.json"
     try:
         if is_data_folder(out):
-            what = counted(DataFolder.open(out).measurements(columns=["status"]).num_rows, "measurement")
+            count, what = DataFolder.open(out).measurements(columns=["status"]).num_rows, "measurement"
         else:
-            what = counted(records.read_bytes().count(b"\n") if records.is_file() else 0, "measured program")
+            count, what = measured_programs(out), "measured program"
     except (CosthubError, OSError):
         return ""
-    if what.startswith("0 "):
+    if not count:
         return "nothing has been measured yet"
-    return f"{out} holds {what}, and the same command continues from there"
+    return f"{out} holds {counted(count, what)}, and the same command continues from there"
 
 
 class _Stderr(logging.Handler):

@@ -1,4 +1,4 @@
-"""Provides FolderRepo, a repository in a hub that is a folder, and open_repository, for either kind of hub."""
+"""Provides FolderRepo and place_in_hub, for a hub that is a folder, and open_repository, for either kind of hub."""
 
 from __future__ import annotations
 
@@ -197,6 +197,14 @@ def _copy(source: Path, target: Path) -> None:
         os.fsync(file.fileno())
 
 
+def place_in_hub(dataset: str | Path) -> tuple[Path, str] | None:
+    """The hub of a dataset, and its ORG/NAME there; None for a folder that is not HUB/datasets/ORG/NAME."""
+    folder = Path(dataset).resolve()
+    if not (folder / "measurements").is_dir() or folder.parent.parent.name != "datasets":
+        return None
+    return folder.parent.parent.parent, f"{folder.parent.name}/{folder.name}"
+
+
 Repository = RemoteRepo | FolderRepo
 
 
@@ -213,10 +221,8 @@ def open_repository(to: str, name: str | None, kind: Kind) -> Repository:
         return RemoteRepo(address.name, kind)
     if name is not None and not _REPOSITORY_NAME.fullmatch(name):
         raise AddressError(f"{name!r} is not of the form ORG/NAME, such as lab/measurements: give --as ORG/NAME.")
-    folder = Path(address.name).resolve()
-    if (folder / "measurements").is_dir() and folder.parent.parent.name == "datasets":
-        hub, named = folder.parent.parent.parent, f"{folder.parent.name}/{folder.name}"
-        raise AddressError(f"{address.name} is a dataset in a hub. Write --to {hub} --as {named}.")
+    if (place := place_in_hub(address.name)) is not None:
+        raise AddressError(f"{address.name} is a dataset in a hub. Write --to {place[0]} --as {place[1]}.")
     if name is None:
         raise AddressError(f"In the hub {str(to)!r} the {kind} needs a name: give --as ORG/NAME (name=... in Python).")
     return FolderRepo(address.name, name, kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -69,12 +70,24 @@ def _on_cores(mod: Any, target: Any) -> tuple[Any, int]:
         shared = _parallelized(alone, target) if _is_large(alone) else None
         if shared is not None:
             changed[name] = shared.with_attr("global_symbol", name.name_hint)
+    return with_functions(mod, changed), len(changed)
+
+
+def with_functions(mod: Any, changed: Mapping[Any, Any]) -> Any:
+    """A module with other functions under some of its names; the module itself if there are none.
+
+    Args:
+        mod: The module, which is not changed.
+        changed: ``GlobalVar`` of the module -> function.
+    """
+    import tvm
+
     if not changed:
-        return mod, 0
+        return mod
     found = tvm.IRModule(dict(mod.functions), attrs=mod.attrs, global_infos=mod.global_infos)
     for name, function in changed.items():
         found.update_func(name, function)
-    return found, len(changed)
+    return found
 
 
 def _is_large(mod: Any) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.propose.register_tiles import PRODUCT
-from costhub.search.whole_network.default_schedules import SCHEDULED, is_gpu
+from costhub.search.whole_network.default_schedules import SCHEDULED, is_gpu, with_functions
 
 _SUMS = f"{PRODUCT}_update"
 """The block that adds to the sums of a tile, as TVM names it. Convolutions gained nothing."""
@@ -45,21 +45,17 @@ def prefetch_weights(mod: Any, target: Any) -> tuple[Any, int]:
     Returns:
         The module, and how many kernels were changed.
     """
-    import tvm
     from tvm import relax
 
+    if is_gpu(target):
+        return mod, 0
     changed = {}
     for name, function in mod.functions.items():
-        if not isinstance(function, relax.Function) and SCHEDULED in (function.attrs or {}) and not is_gpu(target):
+        if not isinstance(function, relax.Function) and SCHEDULED in (function.attrs or {}):
             fetching = _with_prefetch(function)
             if fetching is not None:
                 changed[name] = fetching
-    if not changed:
-        return mod, 0
-    found = tvm.IRModule(dict(mod.functions), attrs=mod.attrs, global_infos=mod.global_infos)
-    for name, function in changed.items():
-        found.update_func(name, function)
-    return found, len(changed)
+    return with_functions(mod, changed), len(changed)
 
 
 def _with_prefetch(function: Any) -> Any:
@@ -175,15 +171,14 @@ class _Axis:
             read: The weights that the block reads.
         """
         from tvm.tirx import ForKind, IterVar
+        from tvm_ffi import structural_equal
 
         inner = [loop for loop in loops if loop.kind in (ForKind.UNROLLED, ForKind.VECTORIZED)]
         outer = [(loop.loop_var, 0) for loop in loops if loop.kind not in (ForKind.UNROLLED, ForKind.VECTORIZED)]
         extent = int(axis.dom.extent)
         own = int(_at(index, [*outer, *((loop.loop_var, int(loop.extent) - 1) for loop in inner)])) + 1
-        places = [_at(each.min, [(axis.var, extent - 1)]) for each in read.region]
-        moved = any(
-            not _is_same(place, _at(each.min, [(axis.var, 0)])) for place, each in zip(places, read.region, strict=True)
-        )
+        ends = ([_at(each.min, [(axis.var, number)]) for each in read.region] for number in (0, extent - 1))
+        moved = not all(structural_equal(one, other) for one, other in zip(*ends, strict=True))
         value = _at(index, [(loop.loop_var, 0) for loop in inner])
         return cls(axis.var, extent, value, own, axis.iter_type == IterVar.CommReduce, moved)
 
@@ -206,12 +201,6 @@ def _at(expression: Any, values: Sequence[tuple[Any, Any]]) -> Any:
     for variable, value in values:
         analyzer.bind(variable, tirx.IntImm(variable.ty.dtype, value) if isinstance(value, int) else value)
     return analyzer.simplify(expression)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    from tvm_ffi import structural_equal
-
-    return bool(structural_equal(one, other))
 
 
 def _moves(loop: Any, indices: Sequence[Any], loops: Sequence[Any]) -> bool:
