@@ -83,8 +83,8 @@ def device_figures(row: Mapping[str, Any], others: Mapping[str, Mapping[str, Any
         needed, name = ", ".join(missing or ["kind"]), str(found.get("device_id"))
         if name.startswith("any-"):
             raise DeviceError(
-                f"{name} stands for many devices, and an estimate is for one: name one that `costhub devices` lists, or "
-                "the file that `costhub probe --json` wrote on it."
+                f"{name} stands for many devices, and an estimate is for one: name one that `costhub devices` lists, "
+                "or the file that `costhub probe --json` wrote on it."
             )
         raise DeviceError(
             f"An estimate for {name!r:.99} needs {needed}. Run `costhub probe` on it, for a part of a machine with "
