@@ -56,7 +56,9 @@ def test_a_session_is_called_noisy_where_the_check_would_warn() -> None:
     noisy, quiet = [[1.0, 1.2]] * 20, [[1.0, 1.01]] * 20
 
     assert "`costhub check` warns of such a session (CH060): Measure again" in str(RepeatNoise.of("d", noisy))
-    assert str(RepeatNoise.of("d", quiet + noisy[:19])).endswith("19 of 39 rows with several repeats are above 1.1 times.")
+    assert str(RepeatNoise.of("d", quiet + noisy[:19])).endswith(
+        "19 of 39 rows with several repeats are above 1.1 times."
+    )
     for few in (noisy[:19], [*noisy[:10], *quiet]):
         assert "CH060" not in str(RepeatNoise.of("d", few))
     assert "CH060" not in str(RepeatNoise.of("d", noisy, is_cpu=False))

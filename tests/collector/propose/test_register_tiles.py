@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,17 @@ from costhub.collector.device.local import local_target
 from costhub.collector.propose.register_tiles import (
     CONVOLUTION,
     DEPTHWISE,
+    FEW_SUMS,
     MOST_BLOCKS,
     MOST_PLACES,
+    MOST_SUMS,
     NORM,
     PAIR_CONVOLUTION,
     PAIR_PRODUCT,
     PRODUCT,
     is_blocked,
+    most_sums,
+    sums_in_tile,
 )
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import BLOCKED, DEFAULT, DesignSpace, best_space, find_space
@@ -67,9 +73,9 @@ def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES, *, bf16_
     return tvm.IRModule({"main": found[0].with_attr("global_symbol", "main")})
 
 
-def convolution(size: int, stride: int, then: str, outputs: int = 32, groups: int = 1) -> Any:
+def convolution(size: int, stride: int, then: str, outputs: int = 32, groups: int = 1, width: int = 14) -> Any:
     layer = nn.Conv2d(16, outputs, size, stride, size // 2, groups=groups, bias=bool(then))
-    return kernel(Layer(layer, then), torch.rand(1, 16, 10, 14))
+    return kernel(Layer(layer, then), torch.rand(1, 16, 10, width))
 
 
 def dense(rows: int, then: str) -> Any:
@@ -105,20 +111,24 @@ def outputs(mod: Any, inputs: list[np.ndarray]) -> np.ndarray:
     return tensors[-1].numpy()
 
 
+def programs(mod: Any, target: str, count: int) -> list[Any]:
+    """Programs of the design space; drawn decisions that it refuses are left out."""
+    draw = np.random.default_rng(0)
+    space = DesignSpace(*open_design_space(mod, target, find_space(BLOCKED), 0))
+    tried = (space.finish(lambda: space.random(draw), int(draw.integers(1, 2**30))) for _ in range(8 * count))
+    found = list(islice((schedule for schedule in tried if schedule is not None), count))
+    assert len(found) == count
+    return found
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
     mod = workload(name)
     draw = np.random.default_rng(0)
     inputs = [draw.standard_normal(shape).astype(np.float32) for _, shape in argument_shapes(mod)]
     expected = outputs(mod, [value.copy() for value in inputs])
-    context, sketches = open_design_space(mod, TARGET, find_space(BLOCKED), 0)
-    space = DesignSpace(context, sketches)
 
-    found = [space.finish(lambda: space.random(draw), seed) for seed in range(1, 9)]
-
-    schedules = [schedule for schedule in found if schedule is not None]
-    assert len(schedules) >= 6
-    for schedule in schedules:
+    for schedule in programs(mod, TARGET, 8):
         np.testing.assert_allclose(outputs(schedule.mod, [v.copy() for v in inputs]), expected, atol=1e-4)
         tiles = [[int(n) for n in drawn] for drawn in schedule.trace.decisions.values() if hasattr(drawn, "__len__")]
         if name == "normalisation":
@@ -126,6 +136,34 @@ def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
         blocks, places = [1, tiles[0][1]] if "depthwise" in name else [tiles[0][1], tiles[1][1]]
         assert blocks <= MOST_BLOCKS
         assert places <= MOST_PLACES
+
+
+WIDE = {
+    CONVOLUTION: lambda: convolution(3, 1, "", width=28),
+    DEPTHWISE: lambda: convolution(3, 1, "", 16, 16, width=28),
+    PRODUCT: lambda: dense(28, ""),
+}
+
+
+@pytest.mark.parametrize(("mcpu", "most"), [("haswell", FEW_SUMS), ("skylake-avx512", MOST_SUMS)])
+@pytest.mark.parametrize("name", WIDE)
+def test_the_registers_of_the_cpu_hold_the_sums_of_a_tile(name: str, mcpu: str, most: int) -> None:
+    target = json.dumps({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": mcpu, "num-cores": 2})
+
+    schedules = programs(WIDE[name](), target, 32)
+
+    assert max(sums_in_tile(schedule.trace) for schedule in schedules) == most
+    for schedule in schedules:
+        loops = schedule.get_loops(schedule.get_sblock(f"{name}_update"))
+        extents = [int(schedule.get(loop).extent) for loop in loops]
+        # A depthwise convolution may be one vector inside the loops over its filter of 3 x 3.
+        tile = extents[extents.index(3) + 2 :] if name == DEPTHWISE else extents[-3:]
+        assert sums_in_tile(schedule.trace) == math.prod(tile) // LANES
+
+
+@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "arm64-apple-macos"])
+def test_arm_has_as_many_registers_as_avx512(triple: str) -> None:
+    assert most_sums(tvm.target.Target({"kind": "llvm", "mtriple": triple, "num-cores": 2})) == MOST_SUMS
 
 
 def test_rows_or_channels_come_first() -> None:
@@ -214,9 +252,7 @@ PAIRS = {
 
 
 def drawn(name: str, count: int) -> list[Any]:
-    context, sketches = open_design_space(PAIRS[name](), WITH_BF16, find_space(BLOCKED), 0)
-    space, draw = DesignSpace(context, sketches), np.random.default_rng(0)
-    return [space.finish(lambda: space.random(draw), seed) for seed in range(1, count + 1)]
+    return programs(PAIRS[name](), WITH_BF16, count)
 
 
 def pairs(draw: np.random.Generator, shape: Sequence[int]) -> np.ndarray:

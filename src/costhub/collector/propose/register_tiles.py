@@ -26,10 +26,12 @@ FLAT_CONVOLUTION = "conv2d_flat_pairs"
 """Such a convolution for matrix units, with all rows in one."""
 NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
 """Blocks of a layer normalisation (``row_norms``), each before those it reads."""
-MOST_BLOCKS = 4
-MOST_PLACES = 28
-"""Limit of a tile: AVX-512 has 32 registers for sums, weights and numbers of the image, and AVX2 has 16."""
+MOST_BLOCKS, MOST_PLACES = 4, 28
+"""Limits of either size of a tile; no rule of TVM has the second, by which tiles are told from other splits."""
+MOST_SUMS, FEW_SUMS = 28, 14
+"""Most vectors of sums in a tile: AVX-512 and NEON have 32 registers for sums and factors, AVX2 and SSE have 16."""
 MOST_UNROLLED = 4
+_SIZES = "SamplePerfectTile"
 _SPATIAL = 5
 """Loops over the outputs of a convolution."""
 _TILED = "meta_schedule.tiling_structure"
@@ -75,11 +77,68 @@ def blocked_space(target: Any) -> Any:
     finishing = _finishing_rule()()
     matrix_units = has_matrix_units(target)
     rules = [_rule()(matrix_units), *(finishing if isinstance(rule, last) else rule for rule in usual)]
-    finish = list(postproc.Postproc.create("llvm"))
+    finish = [_refusal()(most_sums(target)), *postproc.Postproc.create("llvm")]
     finish.insert(
         -1, matrix_tiles.tensorize_tiles()() if matrix_units else postproc.RewriteTensorize(vectorize_init_loop=True)
     )
     return PostOrderApply(sch_rules=rules, postprocs=finish, mutator_probs="llvm")
+
+
+def most_sums(target: Any) -> int:
+    """How many vectors of sums a CPU keeps in its registers while it adds to them.
+
+    Args:
+        target: A ``tvm.target.Target``.
+    """
+    from tvm.target import codegen
+
+    is_arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm64"))
+    return MOST_SUMS if is_arm or codegen.target_has_features("avx512f", target) else FEW_SUMS
+
+
+def sums_in_tile(trace: Any) -> int:
+    """How many vectors of sums a tile has, by the trace of its schedule; 0 if no register tile is in it.
+
+    Args:
+        trace: A ``tvm.s_tir.schedule.Trace``.
+    """
+    blocks = 1
+    for instruction in trace.insts:
+        if instruction.kind.name != _SIZES:
+            continue
+        most, drawn = int(instruction.attrs[1]), int(trace.decisions[instruction][1])
+        if most == MOST_PLACES:
+            return blocks * drawn
+        blocks = drawn if most == MOST_BLOCKS else 1
+    return 0
+
+
+@cache
+def _refusal() -> Any:
+    """The class of the first step after the decisions, created on first use."""
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir.meta_schedule.postproc import PyPostproc
+
+    @derived_object
+    class RefuseSpills(PyPostproc):  # type: ignore[misc]
+        """Refuses tiles whose sums exceed the registers: they would go to memory and back at each step."""
+
+        def __init__(self, most: int) -> None:
+            super().__init__()
+            self.most = most
+
+        def _initialize_with_tune_context(self, context: Any) -> None:
+            """Called by TVM; the step knows what it needs of the target."""
+
+        def clone(self) -> Any:
+            """Called by TVM for each thread."""
+            return _refusal()(self.most)
+
+        def apply(self, schedule: Any) -> bool:
+            """Whether the registers hold the sums."""
+            return sums_in_tile(schedule.trace) <= self.most
+
+    return RefuseSpills
 
 
 @cache
