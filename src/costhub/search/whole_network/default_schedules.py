@@ -9,6 +9,7 @@ from typing import Any
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes
 from costhub.errors import WorkloadError
+from costhub.search.whole_network.one_pass import in_one_pass
 
 SCHEDULED = "tirx.is_scheduled"
 """The attribute that TVM sets on a kernel whose schedule it has applied."""
@@ -23,7 +24,8 @@ _VECTOR_ELEMENTS = 64
 def schedule_untuned(mod: Any, target: Any) -> tuple[Any, int]:
     """Gives the kernels without a schedule one that needs no search.
 
-    On CPUs, large kernels get MetaSchedule's own rule for kernels in which its CPU rules have nothing to choose, such
+    On CPUs, large kernels that only move numbers do so in one pass (``one_pass``), and other large ones get
+    MetaSchedule's own rule for kernels in which its CPU rules have nothing to choose, such
     as activations and normalisations: outer loops in parallel, the innermost one in vectors (Shao et al. 2022,
     appendix A.3: parallelise, vectorise, unroll). A search has only this one program to offer for most of
     them, which is why they are never among its tasks; left alone, they run on one thread. Small ones stay as they are.
@@ -67,7 +69,7 @@ def _on_cores(mod: Any, target: Any) -> tuple[Any, int]:
         if isinstance(function, relax.Function) or SCHEDULED in (function.attrs or {}):
             continue
         alone = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        shared = _parallelized(alone, target) if _is_large(alone) else None
+        shared = (in_one_pass(alone) or _parallelized(alone, target)) if _is_large(alone) else None
         if shared is not None:
             changed[name] = shared.with_attr("global_symbol", name.name_hint)
     return with_functions(mod, changed), len(changed)
