@@ -9,7 +9,7 @@ from typing import Any
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes
 from costhub.errors import WorkloadError
-from costhub.search.whole_network.one_pass import in_one_pass
+from costhub.search.whole_network.one_pass import in_one_pass, in_one_region
 
 SCHEDULED = "tirx.is_scheduled"
 """The attribute that TVM sets on a kernel whose schedule it has applied."""
@@ -24,11 +24,11 @@ _VECTOR_ELEMENTS = 64
 def schedule_untuned(mod: Any, target: Any) -> tuple[Any, int]:
     """Gives the kernels without a schedule one that needs no search.
 
-    On CPUs, large kernels that only move numbers do so in one pass (``one_pass``), and other large ones get
-    MetaSchedule's own rule for kernels in which its CPU rules have nothing to choose, such
-    as activations and normalisations: outer loops in parallel, the innermost one in vectors (Shao et al. 2022,
-    appendix A.3: parallelise, vectorise, unroll). A search has only this one program to offer for most of
-    them, which is why they are never among its tasks; left alone, they run on one thread. Small ones stay as they are.
+    On CPUs, large kernels that move numbers do so in one pass, and those that end in a large step do all of theirs in
+    it (``one_pass``). Other large ones get MetaSchedule's own rule for kernels in which its CPU rules have nothing to
+    choose, such as activations and normalisations: outer loops in parallel, the innermost one in vectors (Shao et al.
+    2022, appendix A.3: parallelise, vectorise, unroll). A search has only this one program to offer for most of them,
+    which is why they are never among its tasks; left alone, they run on one thread. Small ones stay as they are.
 
     On GPUs, every kernel gets a schedule of TVM's dlight (``tvm/s_tir/dlight/gpu``): no kernel runs without threads.
 
@@ -69,7 +69,9 @@ def _on_cores(mod: Any, target: Any) -> tuple[Any, int]:
         if isinstance(function, relax.Function) or SCHEDULED in (function.attrs or {}):
             continue
         alone = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-        shared = (in_one_pass(alone) or _parallelized(alone, target)) if _is_large(alone) else None
+        shared = None
+        if _is_large(alone):
+            shared = in_one_pass(alone) or in_one_region(alone) or _parallelized(alone, target)
         if shared is not None:
             changed[name] = shared.with_attr("global_symbol", name.name_hint)
     return with_functions(mod, changed), len(changed)

@@ -1,4 +1,4 @@
-"""Provides in_one_pass: schedules of kernels that move numbers, such as transposes and changes of layout.
+"""Provides in_one_pass and in_one_region: schedules of kernels that a search leaves alone, such as changes of layout.
 
 A network's layouts change where a search has nothing to choose, so such kernels are none of its tasks. Each step of one
 (a reshape, a transpose, a blocked layout) would go through memory by itself, number by number. What libraries do
@@ -17,6 +17,8 @@ _LANES = 16
 """Numbers of a block along an axis: a line of the cache has 16 of float32."""
 _LOADS = ("TensorLoad", "BufferLoad")
 """What TVM calls the reading of a number, in this version and in earlier ones."""
+_SMALL = 2.0
+"""Steps are small if they compute at most so many times as many numbers and terms of sums as the last one."""
 _TASKS = 16
 """Loops from the outermost on are distributed over threads until they have this many rounds."""
 
@@ -69,7 +71,7 @@ def _may_be_inlined(schedule: Any, block: Any) -> bool:
 
 
 def _outputs(block: Any) -> int:
-    """How many numbers a block computes."""
+    """How many numbers a block computes, or terms it sums."""
     return math.prod(int(axis.dom.extent) for axis in block.iter_vars)
 
 
@@ -129,3 +131,49 @@ def _contiguous(block: Any, access: Any) -> int | None:
         if all(isinstance(value, tirx.IntImm) for value in values) and int(values[1]) - int(values[0]) == 1:
             return number
     return None
+
+
+def in_one_region(mod: Any) -> Any:
+    """A kernel whose threads start once for all its steps, if those before the last are small.
+
+    The gates of squeeze-and-excitation are such: a few sums, their sigmoid, and an image that is multiplied by it.
+
+    Args:
+        mod: A module with the kernel as ``main``.
+
+    Returns:
+        The kernel (``tirx.PrimFunc``); None if the steps before the last are not small, or if that one is a sum.
+    """
+    import tvm
+
+    schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
+    try:
+        *before, last = schedule.get_child_blocks(schedule.get_sblock("root"))
+        work = [_outputs(schedule.get(block)) for block in before]
+        if not work or _has_sums(schedule.get(last)) or sum(work) > _SMALL * _outputs(schedule.get(last)):
+            return None
+        loops = schedule.get_loops(last)
+        count = next(n for n in range(1, len(loops)) if math.prod(_extents(schedule, loops[:n])) > 1)
+        shared = schedule.fuse(*loops[:count])
+        for block in reversed(before):
+            schedule.compute_at(block, shared, preserve_unit_loops=True)
+        schedule.parallel(shared)
+        for block in (*before, last):
+            _vectorize(schedule, block)
+    except (tvm.s_tir.ScheduleError, tvm.error.InternalError, StopIteration):
+        return None
+    return schedule.mod["main"]
+
+
+def _vectorize(schedule: Any, block: Any) -> None:
+    """Makes a vector of the innermost axis of a block's outputs; sums go through their terms outside of it."""
+    from tvm.tirx import IterVar
+
+    summed = sum(axis.iter_type == IterVar.CommReduce for axis in schedule.get(block).iter_vars)
+    *_, lane = schedule.get_loops(block)[: len(schedule.get_loops(block)) - summed]
+    terms = schedule.get_loops(block)[-summed:] if summed else []
+    if terms:
+        schedule.reorder(*terms, lane)
+    schedule.vectorize(lane)
+    if terms:
+        schedule.decompose_reduction(block, terms[0])
