@@ -92,16 +92,18 @@ def test_the_same_is_computed_with_instructions_that_fetch(name: str) -> None:
     assert changed
 
 
-def test_sums_stay_in_registers() -> None:
-    """A fetch that might touch memory would have each sum stored before it, if TVM keeps them off the stack."""
-    cpu = {**CPU, "mcpu": "skylake-avx512"}
-    product = packed_product(24, 480, 192, 16).with_attr("global_symbol", "main").with_attr(SCHEDULED, True)
+AVX512 = {**CPU, "mcpu": "skylake-avx512"}
+
+
+def tiled_product(rows: int, blocks: int) -> Any:
+    """A product of a few tiles of rows by 192, and 192 x 768, in tiles of some rows by some blocks of 16 columns."""
+    product = packed_product(4 * rows, 768, 192, 16).with_attr("global_symbol", "main").with_attr(SCHEDULED, True)
     schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": product}))
     block = schedule.get_sblock("matmul_packed")
     copied = schedule.cache_write(block, 0, "global")
     row, column, depth = schedule.get_loops(block)
     chunk, lane = schedule.split(column, [None, 16])
-    (chunks, few_chunks), (tiles, few_rows) = schedule.split(chunk, [None, 3]), schedule.split(row, [None, 8])
+    (chunks, few_chunks), (tiles, few_rows) = schedule.split(chunk, [None, blocks]), schedule.split(row, [None, rows])
     schedule.reorder(chunks, tiles, depth, few_rows, few_chunks, lane)
     schedule.reverse_compute_at(copied, tiles)
     for loop in (few_rows, few_chunks):
@@ -109,14 +111,25 @@ def test_sums_stay_in_registers() -> None:
     schedule.vectorize(lane)
     schedule.parallel(chunks)
     schedule.decompose_reduction(block, depth)
+    return schedule.mod
 
-    fetching, count = prefetch_weights(schedule.mod, tvm.target.Target(cpu))
+
+def test_sums_stay_in_registers() -> None:
+    """A fetch that might touch memory would have each sum stored before it, if TVM keeps them off the stack."""
+    fetching, count = prefetch_weights(tiled_product(8, 3), tvm.target.Target(AVX512))
 
     assert count == 1
-    (steps,) = [block for block in re.split(r"\n(?=\.LBB)", code(fetching, cpu)) if "prefetcht1" in block]
+    (steps,) = [block for block in re.split(r"\n(?=\.LBB)", code(fetching, AVX512)) if "prefetcht1" in block]
     loop = steps[: steps.index("\tj")]
     assert loop.count("vfmadd") == 24
     assert re.findall(r"\tvmov\w+\t%zmm\d+, [^%\n]*\(", loop) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "blocks", "cpu", "count"), [(7, 4, AVX512, 0), (14, 2, AVX512, 1), (7, 2, CPU, 0), (4, 3, CPU, 1)]
+)
+def test_tiles_that_leave_no_register_are_left_alone(rows: int, blocks: int, cpu: dict[str, Any], count: int) -> None:
+    assert prefetch_weights(tiled_product(rows, blocks), tvm.target.Target(cpu))[1] == count
 
 
 def test_what_reads_its_weights_once_is_left_alone() -> None:

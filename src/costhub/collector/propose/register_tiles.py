@@ -31,6 +31,7 @@ MOST_BLOCKS, MOST_PLACES = 4, 28
 MOST_SUMS, FEW_SUMS = 28, 14
 """Most vectors of sums in a tile: AVX-512 and NEON have 32 registers for sums and factors, AVX2 and SSE have 16."""
 MOST_UNROLLED = 4
+_REGISTERS, _FEW_REGISTERS = 32, 16
 _SIZES = "SamplePerfectTile"
 _SPATIAL = 5
 """Loops over the outputs of a convolution."""
@@ -90,10 +91,19 @@ def most_sums(target: Any) -> int:
     Args:
         target: A ``tvm.target.Target``.
     """
+    return MOST_SUMS if vector_registers(target) == _REGISTERS else FEW_SUMS
+
+
+def vector_registers(target: Any) -> int:
+    """How many registers for vectors a CPU has.
+
+    Args:
+        target: A ``tvm.target.Target``.
+    """
     from tvm.target import codegen
 
     is_arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm64"))
-    return MOST_SUMS if is_arm or codegen.target_has_features("avx512f", target) else FEW_SUMS
+    return _REGISTERS if is_arm or codegen.target_has_features("avx512f", target) else _FEW_REGISTERS
 
 
 def sums_in_tile(trace: Any) -> int:

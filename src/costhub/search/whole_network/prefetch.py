@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.collector.propose.register_tiles import PRODUCT
+from costhub.collector.propose.register_tiles import PRODUCT, vector_registers
 from costhub.search.whole_network.default_schedules import SCHEDULED, is_gpu, with_functions
 
 _SUMS = f"{PRODUCT}_update"
@@ -52,18 +52,18 @@ def prefetch_weights(mod: Any, target: Any) -> tuple[Any, int]:
     changed = {}
     for name, function in mod.functions.items():
         if not isinstance(function, relax.Function) and SCHEDULED in (function.attrs or {}):
-            fetching = _with_prefetch(function)
+            fetching = _with_prefetch(function, vector_registers(target))
             if fetching is not None:
                 changed[name] = fetching
     return with_functions(mod, changed), len(changed)
 
 
-def _with_prefetch(function: Any) -> Any:
+def _with_prefetch(function: Any, registers: int) -> Any:
     """A kernel that fetches its weights; None if there is nothing to gain, or it is none of these kernels."""
     from tvm import tirx
 
     found = _find_sums(function.body)
-    fetched = None if found is None else _next_tile(*found)
+    fetched = None if found is None else _next_tile(*found, registers)
     if fetched is None:
         return None
     inner = fetched.loop
@@ -118,7 +118,7 @@ class _NextTile:
         return [tirx.AttrStmt(tirx.IntImm("int32", 0), "pragma_import_llvm", _FETCH, tirx.Evaluate(c)) for c in calls]
 
 
-def _next_tile(loops: Sequence[Any], sums: Any) -> _NextTile | None:
+def _next_tile(loops: Sequence[Any], sums: Any, registers: int) -> _NextTile | None:
     """What to fetch during the steps of a kernel; None if nothing is worth it."""
     from tvm import DataType
     from tvm.tirx import ForKind
@@ -136,7 +136,11 @@ def _next_tile(loops: Sequence[Any], sums: Any) -> _NextTile | None:
     numbers = blocks * math.prod(int(extent) for extent in read.source.shape[1:])
     lines = numbers * DataType(read.source.dtype).bits // 8 // _LINE_BYTES
     steps = tiles * parts
+    vectors = math.prod(axis.own for axis in axes if not axis.is_summed) // int(read.source.shape[-1])
     if tiles == 1 or parts == 1 or not lines or steps > _MOST_STEPS * lines:
+        return None
+    # Sums, weights, and the number that they are multiplied by: in a fuller loop, LLVM stores sums at every step.
+    if vectors + blocks + 1 > registers:
         return None
     # The loop whose next round is another tile of the outputs: the weights must stay.
     spatial = [axis.value for axis in axes if not axis.is_summed]
