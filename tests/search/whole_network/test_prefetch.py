@@ -59,7 +59,7 @@ def test_each_line_of_the_next_tile_is_fetched_and_no_other(name: str) -> None:
     played = 0
     for mod in schedules(KERNELS[name](), 24):
         loops, sums = _find_sums(mod["main"].body)  # type: ignore[misc]
-        tile = _next_tile(loops, sums)
+        tile = _next_tile(loops, sums, 16)
         if tile is None:
             continue
         played += 1
