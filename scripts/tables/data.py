@@ -175,6 +175,20 @@ def agreement_table(result: Result) -> str:
     return markdown_table(rows, columns)
 
 
+def register_tiles_table(result: Result) -> str:
+    """One line for each device and limit of the sums in a register tile: what it leaves out, and what that costs."""
+    columns = (
+        TableColumn("device_id", "device"),
+        number("limit", "most vectors of sums", "d"),
+        number("workloads", "workloads", "d"),
+        number("programs", "programs", ",d"),
+        number("left_out", "programs left out", ".1%"),
+        number("best_left_out", "workloads whose best is left out", ".1%"),
+        number("loss", "latency of the best of the rest", ".3f"),
+    )
+    return markdown_table(result["rows"], columns)
+
+
 def old_databases_table(result: Result) -> str:
     """One line per database: who wrote it, and what came in."""
     columns = [
@@ -255,6 +269,7 @@ DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "cuts": cuts_table,
     "pull": pull_table,
     "agreement": agreement_table,
+    "register_tiles": register_tiles_table,
     "ansor-import": ansor_table,
     "old_databases": old_databases_table,
     "lost_workloads": lost_workloads_table,

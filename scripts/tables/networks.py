@@ -239,11 +239,11 @@ NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def prefetch_table(result: Mapping[str, Any]) -> str:
-    """One line per network: the latency without and with fetching the weights of the next tile, and their ratio.
+def parts_table(result: Mapping[str, Any]) -> str:
+    """One line per network: the latency without and with a part of the compilation, and their ratio.
 
     Args:
-        result: `rows` of the benchmark `prefetch`.
+        result: `rows` of the benchmark `parts`.
     """
     columns = [
         TableColumn("network", "network"),
@@ -256,7 +256,7 @@ def prefetch_table(result: Mapping[str, Any]) -> str:
     return markdown_table(rows, columns) if rows else "Not measured yet."
 
 
-NETWORK_TABLES["prefetch"] = prefetch_table
+NETWORK_TABLES |= {"prefetch": parts_table, "one_pass": parts_table}
 
 
 ENGINE_CHIPS = (

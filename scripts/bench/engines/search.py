@@ -6,11 +6,12 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import click
 
@@ -28,6 +29,8 @@ from scripts.bench.search.once import seconds_at
 
 ONCE = "scripts.bench.search.once"
 COURSE = "course.json"
+PARTS = FETCHING, ONE_PASS = ("fetching", "one-pass")
+"""Parts of the compilation of a network: fetching weights, and one pass for kernels that no search touches."""
 _COMPILE_TIMEOUT_S = 3600.0
 
 
@@ -154,7 +157,7 @@ def search_folder(searches: Path, network: str, method: str, lowering: Lowering)
 
 
 def compile_tuned(
-    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, prefetch: bool = True
+    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, without: str | None = None
 ) -> CompiledNetwork:
     """Compiles a network with the schedules of a database, in a child process.
 
@@ -164,13 +167,13 @@ def compile_tuned(
         library: The file to write.
         threads: As for `search_network`.
         lowering: As in the search.
-        prefetch: As for `compile_network`.
+        without: One of `PARTS`, which is left out.
 
     Raises:
         NetworkError: torch or TVM fails.
     """
     with Child(limits=Limits.for_network(timeout_s=_COMPILE_TIMEOUT_S), is_shared=False) as child:
-        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "prefetch": prefetch}
+        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "without": without}
         work = partial(compile_here, program, database, library, **how)
         try:
             return child.call(work, timeout_s=_COMPILE_TIMEOUT_S)
@@ -179,7 +182,7 @@ def compile_tuned(
 
 
 def compile_here(
-    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, prefetch: bool = True
+    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, without: str | None = None
 ) -> CompiledNetwork:
     """What `compile_tuned` does in its child process."""
     import tvm
@@ -192,9 +195,21 @@ def compile_here(
         load_intrinsics(str(target.kind.name))
         text = json.dumps(local_target(threads=threads))
         source = read_network(str(program), lanes=lowering.lanes(text), bf16_unit=lowering.bf16_unit(text))
-        return compile_network(source, target, database, library, fast_math=lowering.fast_math, prefetch=prefetch)
+        with _by_steps() if without == ONE_PASS else nullcontext():
+            return compile_network(
+                source, target, database, library, fast_math=lowering.fast_math, prefetch=without != FETCHING
+            )
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
+
+
+@contextmanager
+def _by_steps() -> Iterator[None]:
+    """Has each step of a kernel that no search touches go through memory by itself, as TVM's rule does."""
+    from costhub.search.whole_network import default_schedules
+
+    with patch.multiple(default_schedules, in_one_pass=lambda _: None, in_one_region=lambda _: None):
+        yield
 
 
 def say(step: str) -> None:

@@ -56,6 +56,20 @@ def test_a_refused_contribution_in_a_folder_says_how_to_close_it(costhub: Any, m
     assert done.out.splitlines()[-1] == f"Remove the folder {inbox} to close the contribution."
 
 
+def test_a_contribution_that_the_hub_has_already_is_said_to_be_gone(
+    costhub: Any, measured: Any, tmp_path: Path
+) -> None:
+    held = measured(tmp_path / "held")
+    inbox = measured(held / "contributions" / "abc")
+
+    done = costhub("review", str(inbox), "--merge", "--shallow")
+
+    assert done.code == 1
+    assert f"Removed: {inbox}, which awaited the review" in done.out.splitlines()
+    assert "to close the contribution" not in done.out
+    assert not inbox.exists()
+
+
 def test_the_rules_of_check_are_among_the_reasons(costhub: Any, measured: Any, tmp_path: Path) -> None:
     folder = measured(tmp_path / "data")
     (folder / "measurements/amd-epyc-zen5-1c/x.pkl").write_bytes(b"\x80\x04.")

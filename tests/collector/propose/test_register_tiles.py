@@ -28,9 +28,9 @@ from costhub.collector.propose.register_tiles import (
     PAIR_CONVOLUTION,
     PAIR_PRODUCT,
     PRODUCT,
+    RegisterTile,
     is_blocked,
     most_sums,
-    sums_in_tile,
 )
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import BLOCKED, DEFAULT, DesignSpace, best_space, find_space
@@ -111,6 +111,12 @@ def outputs(mod: Any, inputs: list[np.ndarray]) -> np.ndarray:
     return tensors[-1].numpy()
 
 
+def sums_in_tile(schedule: Any) -> int:
+    tile = RegisterTile.of(schedule.trace)
+    assert tile is not None
+    return tile.blocks * tile.places
+
+
 def programs(mod: Any, target: str, count: int) -> list[Any]:
     """Programs of the design space; drawn decisions that it refuses are left out."""
     draw = np.random.default_rng(0)
@@ -152,13 +158,13 @@ def test_the_registers_of_the_cpu_hold_the_sums_of_a_tile(name: str, mcpu: str, 
 
     schedules = programs(WIDE[name](), target, 32)
 
-    assert max(sums_in_tile(schedule.trace) for schedule in schedules) == most
+    assert max(sums_in_tile(schedule) for schedule in schedules) == most
     for schedule in schedules:
         loops = schedule.get_loops(schedule.get_sblock(f"{name}_update"))
         extents = [int(schedule.get(loop).extent) for loop in loops]
         # A depthwise convolution may be one vector inside the loops over its filter of 3 x 3.
         tile = extents[extents.index(3) + 2 :] if name == DEPTHWISE else extents[-3:]
-        assert sums_in_tile(schedule.trace) == math.prod(tile) // LANES
+        assert sums_in_tile(schedule) == math.prod(tile) // LANES
 
 
 @pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "arm64-apple-macos"])

@@ -105,6 +105,8 @@ def test_a_broken_index_is_refused_with_its_path(tmp_path: Path, text: str) -> N
     [
         ({"cores": "9" * 99}, "cores of the device x is"),
         ({"peak_gflops": True}, "not a number"),
+        ({"peak_gflops": -3.0}, "-3.0; give a number from 0 up"),
+        ({"dram_gbs": float("nan")}, "nan; give a number from 0 up"),
         ({"device_id": "../../x"}, "cannot name a device"),
         ({"device_id": "\x1b[2J"}, "cannot name a device"),
     ],

@@ -60,8 +60,9 @@ def command(
             click.echo(line)
         if done.merged:
             click.echo(f"Merged: {done.merged}")
-            if Path(subject).parent.name == INBOX and not Path(subject).exists():
-                click.echo(f"Removed: {subject}, which awaited the review")
+        if merge and Path(subject).parent.name == INBOX and not Path(subject).exists():
+            click.echo(f"Removed: {subject}, which awaited the review")
+        if done.merged:
             click.echo(f"The card is unchanged; `{_renewing(done.merged)}` renews its licences and contributors.")
     if not verdict.is_accepted:
         context.exit(1)

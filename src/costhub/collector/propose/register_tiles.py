@@ -10,6 +10,7 @@ the tile, each number of the image all blocks of channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 from typing import Any
@@ -106,21 +107,43 @@ def vector_registers(target: Any) -> int:
     return _REGISTERS if is_arm or codegen.target_has_features("avx512f", target) else _FEW_REGISTERS
 
 
-def sums_in_tile(trace: Any) -> int:
-    """How many vectors of sums a tile has, by the trace of its schedule; 0 if no register tile is in it.
+@dataclass(frozen=True)
+class RegisterTile:
+    """The sizes of a register tile, as a search drew them."""
 
-    Args:
-        trace: A ``tvm.s_tir.schedule.Trace``.
-    """
-    blocks = 1
-    for instruction in trace.insts:
-        if instruction.kind.name != _SIZES:
-            continue
-        most, drawn = int(instruction.attrs[1]), int(trace.decisions[instruction][1])
-        if most == MOST_PLACES:
-            return blocks * drawn
-        blocks = drawn if most == MOST_BLOCKS else 1
-    return 0
+    blocks: int
+    """Of channels or columns, a vector each."""
+    places: int
+    """Pixels of a row, or rows."""
+    extent: int
+    """Places that there are; a multiple of the tile's."""
+
+    @classmethod
+    def of(cls, trace: Any) -> RegisterTile | None:
+        """The tile in the trace of a schedule (``tvm.s_tir.schedule.Trace``); None if it has none."""
+        blocks = 1
+        for instruction in trace.insts:
+            if instruction.kind.name != _SIZES:
+                continue
+            most, (outer, drawn) = int(instruction.attrs[1]), map(int, trace.decisions[instruction])
+            if most == MOST_PLACES:
+                return cls(blocks, drawn, outer * drawn)
+            blocks = drawn if most == MOST_BLOCKS else 1
+        return None
+
+    def fits(self, most: int) -> bool:
+        """Whether the registers hold the sums of the tile, or no tile of several places would.
+
+        Args:
+            most: What `most_sums` returns.
+
+        Example:
+            >>> RegisterTile(2, 7, 28).fits(14), RegisterTile(4, 7, 28).fits(14), RegisterTile(1, 19, 19).fits(14)
+            (True, False, True)
+        """
+        if self.blocks * self.places <= most:
+            return True
+        return self.blocks == 1 and all(self.extent % places for places in range(2, most + 1))
 
 
 @cache
@@ -145,8 +168,9 @@ def _refusal() -> Any:
             return _refusal()(self.most)
 
         def apply(self, schedule: Any) -> bool:
-            """Whether the registers hold the sums."""
-            return sums_in_tile(schedule.trace) <= self.most
+            """Whether the registers hold the sums, if the kernel has a tile."""
+            tile = RegisterTile.of(schedule.trace)
+            return tile is None or tile.fits(self.most)
 
     return RefuseSpills
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -90,6 +91,11 @@ class Device:
         for key in _NUMBERS & columns.keys():
             if isinstance(columns[key], bool) or not isinstance(columns[key], Real):
                 raise DataError(f"{key} of the device {row['device_id']} is {columns[key]!r:.99}, not a number.")
+            if not 0 <= columns[key] < math.inf:
+                raise DataError(
+                    f"{key} of the device {row['device_id']} is {columns[key]!r:.99}; give a number from 0 up, or "
+                    "leave it out."
+                )
         if "probed_at" in columns:
             # A row from a new probe contains a datetime; JSON needs text.
             columns["probed_at"] = str(getattr(columns["probed_at"], "isoformat", columns["probed_at"].__str__)())

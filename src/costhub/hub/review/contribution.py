@@ -169,16 +169,22 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
         held = theirs.devices.get(row["device_id"])
         if held is None:
             continue
-        wrong = [name for name in ("kind", "vendor", "microarchitecture") if _differs(row, held, name)]
+        other = [name for name in ("kind", "vendor", "microarchitecture") if _differs(row, held, name)]
         far = [name for name in _DEVICE_FIGURES if _is_far(row[name], held[name])]
-        wrong += [name for name in far if row[name]]
+        wrong = [name for name in far if row[name]]
         if lacking := [name for name in far if not row[name]]:
             yield Reason(
                 "refuse",
                 f"{clean(row['device_id'], 60)}: the contribution lacks the device's {', '.join(lacking)}. On the "
                 "device, run `costhub probe --out FOLDER`, then contribute again.",
             )
-        if wrong:
+        if other:
+            yield Reason(
+                "refuse",
+                f"{clean(row['device_id'], 60)}: {', '.join([*other, *wrong])} differ from the hub's row, so this is "
+                "another device. Measure it under another name.",
+            )
+        elif wrong:
             yield Reason(
                 "refuse",
                 f"{clean(row['device_id'], 60)}: {', '.join(wrong)} differ from the hub's row; "

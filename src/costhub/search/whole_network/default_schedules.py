@@ -64,14 +64,14 @@ def _on_cores(mod: Any, target: Any) -> tuple[Any, int]:
     import tvm
     from tvm import relax
 
-    changed = {}
+    cores, changed = int(target.attrs.get("num-cores", 1)), {}
     for name, function in mod.functions.items():
         if isinstance(function, relax.Function) or SCHEDULED in (function.attrs or {}):
             continue
         alone = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
         shared = None
         if _is_large(alone):
-            shared = in_one_pass(alone) or in_one_region(alone) or _parallelized(alone, target)
+            shared = in_one_pass(alone, cores) or in_one_region(alone, cores) or _parallelized(alone, target)
         if shared is not None:
             changed[name] = shared.with_attr("global_symbol", name.name_hint)
     return with_functions(mod, changed), len(changed)

@@ -13,21 +13,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-_LANES = 16
+_LINE = 16
 """Numbers of a block along an axis: a line of the cache has 16 of float32."""
+_FEWEST, _MOST = 8, 64
+"""Lanes of a vector, unless it is a whole axis; longer ones than the second become too much code."""
 _LOADS = ("TensorLoad", "BufferLoad")
 """What TVM calls the reading of a number, in this version and in earlier ones."""
 _SMALL = 2.0
-"""Steps are small if they compute at most so many times as many numbers and terms of sums as the last one."""
-_TASKS = 16
-"""Loops from the outermost on are distributed over threads until they have this many rounds."""
+"""Steps are small if they compute fewer than so many times as many numbers and terms of sums as the last one."""
+_ROUNDS = 8
+"""Loops from the outermost on are distributed over threads until they have so many rounds for each core."""
 
 
-def in_one_pass(mod: Any) -> Any:
+def in_one_pass(mod: Any, cores: int) -> Any:
     """A kernel that reads its inputs once and writes its outputs once.
 
     Args:
         mod: A module with the kernel as ``main``.
+        cores: How many threads share the work.
 
     Returns:
         The kernel (``tirx.PrimFunc``); None if it computes sums, if a part of it would be computed several times, or if
@@ -35,20 +38,20 @@ def in_one_pass(mod: Any) -> Any:
     """
     import tvm
 
-    schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
     try:
+        schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
         root = schedule.get_sblock("root")
         blocks = schedule.get_child_blocks(root)
+        if any(_has_sums(schedule.get(block)) for block in blocks):
+            return None
         last = [schedule.get(block).name_hint for block in schedule.get_output_blocks(root)]
         before = [block for block in blocks if schedule.get(block).name_hint not in last]
-        if not all(_may_be_inlined(schedule, block) for block in before) or any(
-            _has_sums(schedule.get(block)) for block in blocks
-        ):
-            return None
-        for block in before:
+        for block in reversed(before):
+            if not _may_be_inlined(schedule, block):
+                return None
             schedule.compute_inline(block)
-        gains = [_tile(schedule, schedule.get_sblock(name)) for name in last]
-    except (tvm.s_tir.ScheduleError, tvm.error.InternalError):
+        gains = [_tile(schedule, schedule.get_sblock(name), cores) for name in last]
+    except Exception:  # Whatever is raised for a kernel of another form; other rules take it.
         return None
     return schedule.mod["main"] if before or any(gains) else None
 
@@ -60,14 +63,14 @@ def _has_sums(block: Any) -> bool:
 
 
 def _may_be_inlined(schedule: Any, block: Any) -> bool:
-    """Whether a block copies numbers, or computes each of them for one number of its only consumer."""
+    """Whether a block copies numbers, or computes each of them for one place in its only consumer."""
     from tvm import tirx
 
-    body = schedule.get(block).body
-    if isinstance(body, tirx.BufferStore) and type(body.value).__name__ in _LOADS:
+    own = schedule.get(block)
+    if isinstance(own.body, tirx.BufferStore) and type(own.body.value).__name__ in _LOADS:
         return True
-    consumers = schedule.get_consumers(block)
-    return len(consumers) == 1 and _outputs(schedule.get(consumers[0])) <= _outputs(schedule.get(block))
+    readers = [schedule.get(consumer) for consumer in schedule.get_consumers(block)]
+    return len(readers) == 1 and _outputs(readers[0]) <= _outputs(own) and _reads(readers[0], own) == 1
 
 
 def _outputs(block: Any) -> int:
@@ -75,7 +78,22 @@ def _outputs(block: Any) -> int:
     return math.prod(int(axis.dom.extent) for axis in block.iter_vars)
 
 
-def _tile(schedule: Any, block: Any) -> bool:
+def _reads(block: Any, producer: Any) -> int:
+    """At how many places a block reads what another one computes."""
+    from tvm_ffi import structural_walk
+
+    buffer, places = producer.writes[0].source, 0
+
+    def count(node: Any) -> None:
+        nonlocal places
+        if type(node).__name__ in _LOADS and node.source.same_as(buffer):
+            places += 1
+
+    structural_walk(block.body, count)
+    return places
+
+
+def _tile(schedule: Any, block: Any, cores: int) -> bool:
     """Makes a block go through its outputs in small blocks, on all cores; false if one order suits all it reads."""
     loops = schedule.get_loops(block)
     body = schedule.get(block)
@@ -86,11 +104,13 @@ def _tile(schedule: Any, block: Any) -> bool:
         written = len(loops) - 1
     outer, inner = list(loops), []
     for place in dict.fromkeys([read, written] if read is not None else [written]):
-        outer[place], few = schedule.split(loops[place], [None, _size(int(schedule.get(loops[place]).extent))])
+        extent = int(schedule.get(loops[place]).extent)
+        outer[place], few = schedule.split(loops[place], [None, _lanes(extent) if place == written else _size(extent)])
         inner.append(few)
     schedule.reorder(*outer, *inner)
     schedule.vectorize(inner[-1])
-    count = next((n for n in range(1, len(outer)) if math.prod(_extents(schedule, outer[:n])) >= _TASKS), len(outer))
+    rounds = _ROUNDS * cores
+    count = next((n for n in range(1, len(outer)) if math.prod(_extents(schedule, outer[:n])) >= rounds), len(outer))
     schedule.parallel(schedule.fuse(*outer[:count]) if count > 1 else outer[0])
     return read is not None
 
@@ -100,9 +120,16 @@ def _extents(schedule: Any, loops: Sequence[Any]) -> list[int]:
 
 
 def _size(extent: int) -> int:
-    """The size of a block along an axis: a power of two if one divides the extent, or else its largest divisor."""
-    power = math.gcd(extent, _LANES)
-    return power if power >= _LANES // 2 else max(d for d in range(1, _LANES + 1) if extent % d == 0)
+    """The size of a block along an axis: its largest divisor up to a line."""
+    return max(size for size in range(1, _LINE + 1) if extent % size == 0)
+
+
+def _lanes(extent: int) -> int:
+    """The lanes of a vector along an axis: a power of two, or else the whole axis, or else 1."""
+    power = math.gcd(extent, _LINE)
+    if power >= _FEWEST:
+        return power
+    return extent if extent <= _MOST else 1
 
 
 def _largest_first(reads: Sequence[Any]) -> list[Any]:
@@ -124,56 +151,60 @@ def _contiguous(block: Any, access: Any) -> int | None:
         for place in (0, 1):
             analyzer = Analyzer()
             for other in block.iter_vars:
-                analyzer.bind(
-                    other.var, tirx.const(place if other is axis or other.same_as(axis) else 0, other.var.ty.dtype)
-                )
+                analyzer.bind(other.var, tirx.const(place if other.same_as(axis) else 0, other.var.ty.dtype))
             values.append(analyzer.simplify(offset))
         if all(isinstance(value, tirx.IntImm) for value in values) and int(values[1]) - int(values[0]) == 1:
             return number
     return None
 
 
-def in_one_region(mod: Any) -> Any:
+def in_one_region(mod: Any, cores: int) -> Any:
     """A kernel whose threads start once for all its steps, if those before the last are small.
 
     The gates of squeeze-and-excitation are such: a few sums, their sigmoid, and an image that is multiplied by it.
 
     Args:
         mod: A module with the kernel as ``main``.
+        cores: How many threads share the work.
 
     Returns:
-        The kernel (``tirx.PrimFunc``); None if the steps before the last are not small, or if that one is a sum.
+        The kernel (``tirx.PrimFunc``); None if the steps before the last are not small, if one of them would be
+        computed several times, if the last one is a sum, or if its first loop has fewer rounds than there are cores.
     """
     import tvm
 
-    schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
     try:
+        schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
         *before, last = schedule.get_child_blocks(schedule.get_sblock("root"))
         work = [_outputs(schedule.get(block)) for block in before]
-        if not work or _has_sums(schedule.get(last)) or sum(work) > _SMALL * _outputs(schedule.get(last)):
+        if not work or _has_sums(schedule.get(last)) or sum(work) >= _SMALL * _outputs(schedule.get(last)):
             return None
         loops = schedule.get_loops(last)
         count = next(n for n in range(1, len(loops)) if math.prod(_extents(schedule, loops[:n])) > 1)
         shared = schedule.fuse(*loops[:count])
         for block in reversed(before):
             schedule.compute_at(block, shared, preserve_unit_loops=True)
+        rounds = [math.prod(_extents(schedule, schedule.get_loops(block))) for block in before]
+        if int(schedule.get(shared).extent) < cores or any(a > b for a, b in zip(rounds, work, strict=True)):
+            return None
         schedule.parallel(shared)
         for block in (*before, last):
             _vectorize(schedule, block)
-    except (tvm.s_tir.ScheduleError, tvm.error.InternalError, StopIteration):
+    except Exception:  # As above.
         return None
     return schedule.mod["main"]
 
 
 def _vectorize(schedule: Any, block: Any) -> None:
-    """Makes a vector of the innermost axis of a block's outputs; sums go through their terms outside of it."""
+    """Makes vectors of the innermost axis of a block's outputs; sums go through their terms outside of it."""
     from tvm.tirx import IterVar
 
     summed = sum(axis.iter_type == IterVar.CommReduce for axis in schedule.get(block).iter_vars)
-    *_, lane = schedule.get_loops(block)[: len(schedule.get_loops(block)) - summed]
-    terms = schedule.get_loops(block)[-summed:] if summed else []
+    loops = schedule.get_loops(block)
+    terms, lane = loops[len(loops) - summed :], loops[len(loops) - summed - 1]
+    _, few = schedule.split(lane, [None, _lanes(int(schedule.get(lane).extent))])
     if terms:
-        schedule.reorder(*terms, lane)
-    schedule.vectorize(lane)
+        schedule.reorder(*terms, few)
+    schedule.vectorize(few)
     if terms:
         schedule.decompose_reduction(block, terms[0])

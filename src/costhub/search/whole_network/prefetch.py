@@ -36,7 +36,7 @@ def prefetch_weights(mod: Any, target: Any) -> tuple[Any, int]:
     """Makes scheduled dense layers for CPUs fetch the weights of their next tile.
 
     The program computes the same as before. Kernels that finish a tile of weights at once, or use it for long, stay as
-    they are, and so do convolutions.
+    they are, and so do convolutions and tiles that fill the registers.
 
     Args:
         mod: A module of relax functions and kernels.

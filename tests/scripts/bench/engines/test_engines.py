@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from costhub.collector.workloads.network_source import Lowering
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.__main__ import commands
 from scripts.bench.common.fresh import checkout_path
@@ -20,7 +21,7 @@ from scripts.bench.engines.kinds import OVERHEAD
 from scripts.bench.engines.profiles import PROFILERS, in_child, profile_engine, profile_tuned
 from scripts.bench.engines.search import COURSE, NetworkCourse, compile_tuned, read_course, search_network
 
-THREADS = 1
+THREADS, LOWERING = 1, Lowering(fast_math=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,10 +78,10 @@ def test_a_search_goes_on_and_is_not_done_twice(network: ExportedNetwork, tmp_pa
     folder.mkdir()
     (folder / COURSE).write_text('{"trials": 0, "kernels": 1, "seconds": 1000.0}')  # of an interrupted run
 
-    course = search_network(network.program, folder, trials=1, threads=THREADS, fast_math=True)
+    course = search_network(network.program, folder, trials=1, threads=THREADS, lowering=LOWERING)
     records = (folder / "database_tuning_record.json").read_text()
-    again = search_network(network.program, folder, trials=1, threads=THREADS, fast_math=True)
-    compiled = compile_tuned(network.program, folder, library, threads=THREADS, fast_math=True)
+    again = search_network(network.program, folder, trials=1, threads=THREADS, lowering=LOWERING)
+    compiled = compile_tuned(network.program, folder, library, threads=THREADS, lowering=LOWERING)
     found = in_child(partial(profile_tuned, str(library), network.inputs, THREADS, compiled.names), THREADS)
 
     assert course.trials == 1

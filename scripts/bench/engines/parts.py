@@ -1,4 +1,4 @@
-"""Measures what fetching the weights of the next tile is worth in whole networks."""
+"""Measures what a part of the compilation of whole networks is worth."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import checkout_path
 from scripts.bench.engines.export import export_network
 from scripts.bench.engines.networks import check_networks, title_of_network
-from scripts.bench.engines.search import check_threads, compile_tuned, say, search_folder, search_network
-from scripts.tables.networks import prefetch_table
+from scripts.bench.engines.search import PARTS, check_threads, compile_tuned, say, search_folder, search_network
+from scripts.tables.networks import parts_table
 
 NETWORKS = ("bert_base", "gpt2_prefill", "vit_s16")
-FORMS = {"without": False, "with": True}
 _TURN_S = 0.2
 _TIMEOUT_S = 900.0
 
 
 @click.command()
+@click.option("--part", type=click.Choice(PARTS), default=PARTS[0], show_default=True, help="What is left out.")
 @click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
 @options.trials(16)
 @click.option("--threads", default=2, show_default=True, callback=check_threads, help="Of both forms.")
@@ -37,6 +37,7 @@ _TIMEOUT_S = 900.0
 @options.quick("BERT-tiny with 2 trials for each kernel and 3 rounds.")
 @options.json_file()
 def main(
+    part: str,
     networks: tuple[str, ...],
     trials: int,
     threads: int,
@@ -51,19 +52,23 @@ def main(
     check_networks(networks)
     os.environ |= checkout_path()  # for children, which import this package
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="costhub-prefetch-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="costhub-parts-") as scratch:
         kept = (searches or Path(scratch, "searches")).resolve()
         for name in networks:
             say(f"{name}: searching and compiling")
-            rows.append(compared(name, Path(scratch) / name, kept, trials=trials, threads=threads, rounds=rounds))
-            machine.write_result(path, {"trials": trials, "rows": rows})
-    click.echo(prefetch_table({"rows": rows}))
+            how = {"trials": trials, "threads": threads, "rounds": rounds}
+            rows.append(compared(part, name, Path(scratch) / name, kept, **how))
+            machine.write_result(path, {"part": part, "trials": trials, "rows": rows})
+    click.echo(parts_table({"rows": rows}))
 
 
-def compared(name: str, place: Path, searches: Path, *, trials: int, threads: int, rounds: int) -> dict[str, Any]:
+def compared(
+    part: str, name: str, place: Path, searches: Path, *, trials: int, threads: int, rounds: int
+) -> dict[str, Any]:
     """The times of a network with the same schedules in both forms, as a row.
 
     Args:
+        part: One of `PARTS`.
         name: As for `build_network`.
         place: Where its files and libraries go.
         searches: Where its search is, which is made if it is missing.
@@ -74,10 +79,9 @@ def compared(name: str, place: Path, searches: Path, *, trials: int, threads: in
     network, lowering = export_network(name, place), Lowering(fast_math=True, layout=BLOCKED)
     searched = search_folder(searches, name, "costhub", lowering)
     search_network(network.program, searched, trials=trials, threads=threads, lowering=lowering)
-    libraries = {form: place / f"{form}.so" for form in FORMS}
-    for form, library in libraries.items():
-        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "prefetch": FORMS[form]}
-        compile_tuned(network.program, searched, library, **how)
+    libraries = {without: place / f"without-{without}.so" for without in (part, None)}
+    for without, library in libraries.items():
+        compile_tuned(network.program, searched, library, threads=threads, lowering=lowering, without=without)
     # In one process: two processes of the same library may differ by more than the two forms do.
     with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S), is_shared=False) as child:
         work = partial(in_turn, [str(library) for library in libraries.values()], network.inputs, threads, rounds)
