@@ -173,7 +173,7 @@ def test_the_threads_of_a_gate_are_as_many_as_its_first_loop_has_rounds() -> Non
 
 
 def test_other_kernels_with_sums_are_left_to_other_rules() -> None:
-    x, weights, few = image(32, 64), image(64, 48, name="weights"), image(7, 32, 32)
+    x, weights, few = image(64, 64), image(64, 48, name="weights"), image(7, 192, 192)
     over_rows = topi.sum(few, axis=0)  # for each of 7 rounds anew, if it were computed inside
 
     for tensors in (
@@ -183,6 +183,32 @@ def test_other_kernels_with_sums_are_left_to_other_rules() -> None:
         (few, topi.subtract(few, over_rows)),
     ):
         assert in_one_region(kernel(*tensors), 2) is None
+
+
+@pytest.mark.parametrize(("lanes", "is_taken"), [(16, True), (1, False)])
+def test_a_mean_is_taken_if_channels_lie_side_by_side(lanes: int, is_taken: bool) -> None:
+    x, rows = image(1, 64 // lanes, 60, 60, lanes), te.reduce_axis((0, 60), "rows")
+    columns = te.reduce_axis((0, 60), "columns")
+    sums = te.compute((1, 64 // lanes, lanes), lambda n, c, i: te.sum(x[n, c, rows, columns, i], (rows, columns)))
+    mod = kernel(x, topi.divide(sums, 3600.0))
+
+    found = in_one_region(mod, 2)
+
+    assert (found is not None) == is_taken
+    if found is not None:
+        for one, other in zip(run(tvm.IRModule({"main": found})), run(mod), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_a_little_work_shares_its_threads_whatever_it_is() -> None:
+    x, weights = image(32, 64), image(64, 48, name="weights")
+    mod = kernel(x, weights, topi.nn.relu(topi.matmul(x, weights)))
+
+    found = in_one_region(mod, 2)
+
+    assert found is not None
+    for one, other in zip(run(tvm.IRModule({"main": found})), run(mod), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_vectors_have_at_most_64_lanes() -> None:

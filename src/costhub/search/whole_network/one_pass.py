@@ -21,6 +21,8 @@ _LOADS = ("TensorLoad", "BufferLoad")
 """What TVM calls the reading of a number, in this version and in earlier ones."""
 _SMALL = 2.0
 """Steps are small if they compute fewer than so many times as many numbers and terms of sums as the last one."""
+_LITTLE = 1 << 17
+"""Steps that compute fewer numbers and terms than this are small in any case: starting threads takes as long."""
 _ROUNDS = 8
 """Loops from the outermost on are distributed over threads until they have so many rounds for each core."""
 
@@ -161,15 +163,16 @@ def _contiguous(block: Any, access: Any) -> int | None:
 def in_one_region(mod: Any, cores: int) -> Any:
     """A kernel whose threads start once for all its steps, if those before the last are small.
 
-    The gates of squeeze-and-excitation are such: a few sums, their sigmoid, and an image that is multiplied by it.
+    The gates of squeeze-and-excitation are such: a few sums, their sigmoid, and an image that is multiplied by it. A
+    mean over an image is taken as well, if its channels lie side by side.
 
     Args:
         mod: A module with the kernel as ``main``.
         cores: How many threads share the work.
 
     Returns:
-        The kernel (``tirx.PrimFunc``); None if the steps before the last are not small, if one of them would be
-        computed several times, if the last one is a sum, or if its first loop has fewer rounds than there are cores.
+        The kernel (``tirx.PrimFunc``); None if the steps before the last are neither small nor such a sum, if one of
+        them would be computed several times, if the last is a sum, or if its first loop has fewer rounds than cores.
     """
     import tvm
 
@@ -177,7 +180,8 @@ def in_one_region(mod: Any, cores: int) -> Any:
         schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
         *before, last = schedule.get_child_blocks(schedule.get_sblock("root"))
         work = [_outputs(schedule.get(block)) for block in before]
-        if not work or _has_sums(schedule.get(last)) or sum(work) >= _SMALL * _outputs(schedule.get(last)):
+        most = max(_LITTLE, _SMALL * _outputs(schedule.get(last)))
+        if not work or _has_sums(schedule.get(last)) or not (sum(work) < most or _sums_lanes(schedule, before)):
             return None
         loops = schedule.get_loops(last)
         count = next(n for n in range(1, len(loops)) if math.prod(_extents(schedule, loops[:n])) > 1)
@@ -193,6 +197,19 @@ def in_one_region(mod: Any, cores: int) -> Any:
     except Exception:  # As above.
         return None
     return schedule.mod["main"]
+
+
+def _sums_lanes(schedule: Any, blocks: Sequence[Any]) -> bool:
+    """Whether blocks are one sum of each number of one tensor, next to others that are summed likewise."""
+    from tvm.tirx import IterVar
+
+    if len(blocks) != 1 or len(schedule.get(blocks[0]).reads) != 1:
+        return False
+    block = schedule.get(blocks[0])
+    (read,) = block.reads
+    beside = _contiguous(block, read)
+    is_once = math.prod(int(extent) for extent in read.source.shape) == _outputs(block)
+    return is_once and beside is not None and block.iter_vars[beside].iter_type == IterVar.DataPar
 
 
 def _vectorize(schedule: Any, block: Any) -> None:
