@@ -208,7 +208,7 @@ def _by_steps() -> Iterator[None]:
     """Has each step of a kernel that no search touches go through memory by itself, as TVM's rule does."""
     from costhub.search.whole_network import default_schedules
 
-    with patch.multiple(default_schedules, in_one_pass=lambda _: None, in_one_region=lambda _: None):
+    with patch.multiple(default_schedules, in_one_pass=lambda *_: None, in_one_region=lambda *_: None):
         yield
 
 
