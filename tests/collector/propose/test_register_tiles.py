@@ -167,6 +167,13 @@ def test_the_registers_of_the_cpu_hold_the_sums_of_a_tile(name: str, mcpu: str, 
         assert sums_in_tile(schedule) == math.prod(tile) // LANES
 
 
+def test_kernels_without_a_register_tile_are_proposed_as_before() -> None:
+    x, y = (tvm.te.placeholder((32, 32), name=name) for name in "xy")
+    mod = tvm.IRModule({"main": tvm.te.create_prim_func([x, y, tvm.topi.matmul(x, y)])})
+
+    assert [RegisterTile.of(schedule.trace) for schedule in programs(mod, TARGET, 2)] == [None, None]
+
+
 @pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "arm64-apple-macos"])
 def test_arm_has_as_many_registers_as_avx512(triple: str) -> None:
     assert most_sums(tvm.target.Target({"kind": "llvm", "mtriple": triple, "num-cores": 2})) == MOST_SUMS

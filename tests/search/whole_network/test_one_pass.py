@@ -77,9 +77,9 @@ ONE_PASS: dict[str, Callable[[], Any]] = {
 }
 
 
-def gate() -> Any:
+def gate(size: int = 9) -> Any:
     """Squeeze-and-excitation: a few sums, their sigmoid, and an image that is multiplied by it."""
-    few, weights, x = image(1, 8, name="few"), image(4, 8, 16, name="weights"), image(1, 4, 9, 9, 16)
+    few, weights, x = image(1, 8, name="few"), image(4, 8, 16, name="weights"), image(1, 4, size, size, 16)
     k = te.reduce_axis((0, 8), "k")
     sums = te.compute((1, 4, 1, 1, 16), lambda n, c, h, w, i: te.sum(few[n, k] * weights[c, k, i], k), name="sums")
     return kernel(few, weights, x, topi.multiply(x, topi.sigmoid(sums)))
@@ -211,11 +211,35 @@ def test_a_little_work_shares_its_threads_whatever_it_is() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_vectors_have_at_most_64_lanes() -> None:
-    x = image(4, 3000)
-    largest = topi.max(x, axis=1, keepdims=True)
+def test_sums_along_a_row_are_left_to_other_rules() -> None:
+    x = image(8, 32, 64)
 
-    found = in_one_region(kernel(x, topi.subtract(x, largest)), 2)
+    assert in_one_region(kernel(x, topi.subtract(x, topi.max(x, axis=2, keepdims=True))), 2) is None
+
+
+def test_a_small_operand_does_not_decide_the_order() -> None:
+    x, bias = image(1, 64, 28, 28), image(64, 1, 1, name="bias")
+
+    assert in_one_pass(kernel(x, bias, topi.add(x, bias)), 2) is None
+
+
+@pytest.mark.parametrize(("cores", "starts"), [(4, 1), (5, 2)])
+def test_a_network_gets_these_schedules(cores: int, starts: int) -> None:
+    target = tvm.target.Target({"kind": "llvm", "num-cores": cores})
+    x = image(1, 4, 70, 70, 16)
+    plain = te.compute((1, 64, 70, 70), lambda n, c, h, w: x[n, c // 16, h, w, c % 16], name="plain")
+
+    moved, _ = schedule_untuned(kernel(x, topi.transpose(plain, (0, 2, 3, 1))), target)
+    gated, _ = schedule_untuned(gate(70), target)
+
+    assert blocks(moved) == 1
+    assert min(gated.script().count("T.parallel"), 2) == starts
+
+
+def test_vectors_have_at_most_64_lanes() -> None:
+    x = image(4, 8, 3001)
+
+    found = in_one_region(kernel(x, topi.mean(x, axis=1)), 2)
 
     assert found is not None
     lanes = re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", tvm.IRModule({"main": found}).script())

@@ -9,6 +9,7 @@ the tile, each number of the image all blocks of channels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -125,10 +126,10 @@ class RegisterTile:
         for instruction in trace.insts:
             if instruction.kind.name != _SIZES:
                 continue
-            most, (outer, drawn) = int(instruction.attrs[1]), map(int, trace.decisions[instruction])
+            most, factors = int(instruction.attrs[1]), [int(factor) for factor in trace.decisions[instruction]]
             if most == MOST_PLACES:
-                return cls(blocks, drawn, outer * drawn)
-            blocks = drawn if most == MOST_BLOCKS else 1
+                return cls(blocks, factors[-1], math.prod(factors))
+            blocks = factors[-1] if most == MOST_BLOCKS else 1
         return None
 
     def fits(self, most: int) -> bool:

@@ -16,13 +16,15 @@ from typing import Any
 _LINE = 16
 """Numbers of a block along an axis: a line of the cache has 16 of float32."""
 _FEWEST, _MOST = 8, 64
-"""Lanes of a vector, unless it is a whole axis; longer ones than the second become too much code."""
-_LOADS = ("TensorLoad", "BufferLoad")
-"""What TVM calls the reading of a number, in this version and in earlier ones."""
+"""The fewest lanes of a vector that is part of an axis, and the most of one that is a whole axis."""
+_LOAD = "TensorLoad"
+"""What TVM calls the reading of a number."""
 _SMALL = 2.0
-"""Steps are small if they compute fewer than so many times as many numbers and terms of sums as the last one."""
+"""Steps are small if all of them together have less than so many times the work of the last one: numbers, or terms."""
+_BALANCED = 1.25
+"""The most time that the slowest core may take, relative to all of them sharing the work evenly."""
 _LITTLE = 1 << 17
-"""Steps that compute fewer numbers and terms than this are small in any case: starting threads takes as long."""
+"""Steps with less work than this are small in any case: starting threads takes as long as computing them."""
 _ROUNDS = 8
 """Loops from the outermost on are distributed over threads until they have so many rounds for each core."""
 
@@ -69,7 +71,7 @@ def _may_be_inlined(schedule: Any, block: Any) -> bool:
     from tvm import tirx
 
     own = schedule.get(block)
-    if isinstance(own.body, tirx.BufferStore) and type(own.body.value).__name__ in _LOADS:
+    if isinstance(own.body, tirx.BufferStore) and type(own.body.value).__name__ == _LOAD:
         return True
     readers = [schedule.get(consumer) for consumer in schedule.get_consumers(block)]
     return len(readers) == 1 and _outputs(readers[0]) <= _outputs(own) and _reads(readers[0], own) == 1
@@ -88,7 +90,7 @@ def _reads(block: Any, producer: Any) -> int:
 
     def count(node: Any) -> None:
         nonlocal places
-        if type(node).__name__ in _LOADS and node.source.same_as(buffer):
+        if type(node).__name__ == _LOAD and node.source.same_as(buffer):
             places += 1
 
     structural_walk(block.body, count)
@@ -101,7 +103,9 @@ def _tile(schedule: Any, block: Any, cores: int) -> bool:
     body = schedule.get(block)
     (write,) = body.writes
     written = _contiguous(body, write)
-    read = next((found for each in _largest_first(body.reads) if (found := _contiguous(body, each)) != written), None)
+    large = [each for each in body.reads if 2 * _numbers(each) >= _numbers(write)]
+    orders = (_contiguous(body, each) for each in sorted(large, key=_numbers, reverse=True))
+    read = next((found for found in orders if found not in (None, written)), None)
     if written is None:
         written = len(loops) - 1
     outer, inner = list(loops), []
@@ -134,8 +138,9 @@ def _lanes(extent: int) -> int:
     return extent if extent <= _MOST else 1
 
 
-def _largest_first(reads: Sequence[Any]) -> list[Any]:
-    return sorted(reads, key=lambda read: -math.prod(int(extent) for extent in read.source.shape))
+def _numbers(access: Any) -> int:
+    """The size of the tensor that is read or written."""
+    return math.prod(int(extent) for extent in access.source.shape)
 
 
 def _contiguous(block: Any, access: Any) -> int | None:
@@ -172,7 +177,8 @@ def in_one_region(mod: Any, cores: int) -> Any:
 
     Returns:
         The kernel (``tirx.PrimFunc``); None if the steps before the last are neither small nor such a sum, if one of
-        them would be computed several times, if the last is a sum, or if its first loop has fewer rounds than cores.
+        them would be computed several times or not in vectors, if the last is a sum, or if the rounds of its first loop
+        cannot be shared evenly.
     """
     import tvm
 
@@ -188,8 +194,11 @@ def in_one_region(mod: Any, cores: int) -> Any:
         shared = schedule.fuse(*loops[:count])
         for block in reversed(before):
             schedule.compute_at(block, shared, preserve_unit_loops=True)
-        rounds = [math.prod(_extents(schedule, schedule.get_loops(block))) for block in before]
-        if int(schedule.get(shared).extent) < cores or any(a > b for a, b in zip(rounds, work, strict=True)):
+        inside = [math.prod(_extents(schedule, schedule.get_loops(block))) for block in before]
+        if any(after > once for after, once in zip(inside, work, strict=True)):
+            return None
+        rounds = int(schedule.get(shared).extent)
+        if -(-rounds // cores) * cores > _BALANCED * rounds or not all(_in_lanes(schedule.get(b)) for b in before):
             return None
         schedule.parallel(shared)
         for block in (*before, last):
@@ -200,16 +209,21 @@ def in_one_region(mod: Any, cores: int) -> Any:
 
 
 def _sums_lanes(schedule: Any, blocks: Sequence[Any]) -> bool:
-    """Whether blocks are one sum of each number of one tensor, next to others that are summed likewise."""
-    from tvm.tirx import IterVar
-
+    """Whether blocks are one sum, in which each number of one tensor is a term."""
     if len(blocks) != 1 or len(schedule.get(blocks[0]).reads) != 1:
         return False
     block = schedule.get(blocks[0])
-    (read,) = block.reads
-    beside = _contiguous(block, read)
-    is_once = math.prod(int(extent) for extent in read.source.shape) == _outputs(block)
-    return is_once and beside is not None and block.iter_vars[beside].iter_type == IterVar.DataPar
+    return _numbers(block.reads[0]) == _outputs(block) and _in_lanes(block)
+
+
+def _in_lanes(block: Any) -> bool:
+    """Whether neighbours in a vector of sums read neighbours of the largest tensor; true of blocks without sums."""
+    from tvm.tirx import IterVar
+
+    if not _has_sums(block):
+        return True
+    kept = [number for number, axis in enumerate(block.iter_vars) if axis.iter_type == IterVar.DataPar]
+    return _contiguous(block, max(block.reads, key=_numbers)) == kept[-1]
 
 
 def _vectorize(schedule: Any, block: Any) -> None:
