@@ -168,9 +168,10 @@ def test_small_steps_before_a_large_one_share_its_threads() -> None:
 
 
 def test_cores_share_the_four_rounds_of_a_gate_evenly() -> None:
-    taken = [cores for cores in range(1, 9) if in_one_region(gate(), cores) is not None]
+    taken = [cores for cores in range(1, 9) if in_one_region(gate(70), cores) is not None]
 
     assert taken == [1, 2, 4, 5]
+    assert in_one_region(gate(), 8) is not None, "it is little work, however it is shared"
 
 
 def test_other_kernels_with_sums_are_left_to_other_rules() -> None:

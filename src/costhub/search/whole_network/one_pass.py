@@ -177,8 +177,8 @@ def in_one_region(mod: Any, cores: int) -> Any:
 
     Returns:
         The kernel (``tirx.PrimFunc``); None if the steps before the last are neither small nor such a sum, if one of
-        them would be computed several times or not in vectors, if the last is a sum, or if the rounds of its first loop
-        cannot be shared evenly.
+        them would be computed several times or not in vectors, if the last is a sum, or if it is much work and the
+        rounds of its first loop cannot be shared evenly.
     """
     import tvm
 
@@ -197,8 +197,9 @@ def in_one_region(mod: Any, cores: int) -> Any:
         inside = [math.prod(_extents(schedule, schedule.get_loops(block))) for block in before]
         if any(after > once for after, once in zip(inside, work, strict=True)):
             return None
-        rounds = int(schedule.get(shared).extent)
-        if -(-rounds // cores) * cores > _BALANCED * rounds or not all(_in_lanes(schedule.get(b)) for b in before):
+        rounds, is_little = int(schedule.get(shared).extent), sum(work) + _outputs(schedule.get(last)) < _LITTLE
+        is_even = -(-rounds // cores) * cores <= _BALANCED * rounds
+        if not (is_little or is_even) or not all(_in_lanes(schedule.get(block)) for block in before):
             return None
         schedule.parallel(shared)
         for block in (*before, last):
