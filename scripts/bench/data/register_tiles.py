@@ -10,7 +10,7 @@ import click
 import numpy as np
 import pyarrow.compute as pc
 
-from costhub.collector.propose.register_tiles import FEW_SUMS, MOST_BLOCKS, MOST_PLACES, MOST_SUMS
+from costhub.collector.propose.register_tiles import FEW_SUMS, MOST_SUMS, RegisterTile
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
 from costhub.search.zero_trials.carry import TraceDecisions
@@ -33,12 +33,9 @@ def sums_of(decisions: TraceDecisions) -> int:
         >>> sums_of(TraceDecisions("", ((0, (8, 2)), (1, (4, 7))), (4, 28), (), (), (), ()))
         14
     """
-    blocks = 1
-    for (_, factors), most in zip(decisions.tiles, decisions.limits, strict=True):
-        if most == MOST_PLACES:
-            return blocks * factors[-1]
-        blocks = factors[-1] if most == MOST_BLOCKS else 1
-    return 0
+    factors = (drawn for _, drawn in decisions.tiles)
+    tile = RegisterTile.of_splits(zip(decisions.limits, factors, strict=True))
+    return tile.sums if tile else 0
 
 
 def measured(dataset: str, device_id: str) -> dict[str, list[tuple[float, int]]]:

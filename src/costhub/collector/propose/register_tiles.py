@@ -10,7 +10,7 @@ the tile, each number of the image all blocks of channels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -122,15 +122,34 @@ class RegisterTile:
     @classmethod
     def of(cls, trace: Any) -> RegisterTile | None:
         """The tile in the trace of a schedule (``tvm.s_tir.schedule.Trace``); None if it has none."""
+        return cls.of_splits(
+            (int(each.attrs[1]), [int(factor) for factor in trace.decisions[each]])
+            for each in trace.insts
+            if each.kind.name == _SIZES
+        )
+
+    @classmethod
+    def of_splits(cls, splits: Iterable[tuple[int, Sequence[int]]]) -> RegisterTile | None:
+        """The tile among the splits of a schedule, in their order; None if it is not among them.
+
+        Args:
+            splits: The largest innermost factor that each allows, and the factors drawn.
+
+        Example:
+            >>> RegisterTile.of_splits([(4, [8, 2]), (28, [4, 7])])
+            RegisterTile(blocks=2, places=7, extent=28)
+        """
         blocks = 1
-        for instruction in trace.insts:
-            if instruction.kind.name != _SIZES:
-                continue
-            most, factors = int(instruction.attrs[1]), [int(factor) for factor in trace.decisions[instruction]]
+        for most, factors in splits:
             if most == MOST_PLACES:
                 return cls(blocks, factors[-1], math.prod(factors))
             blocks = factors[-1] if most == MOST_BLOCKS else 1
         return None
+
+    @property
+    def sums(self) -> int:
+        """How many vectors of sums it has."""
+        return self.blocks * self.places
 
     def fits(self, most: int) -> bool:
         """Whether the registers hold the sums of the tile, or no tile of several places would.
@@ -142,7 +161,7 @@ class RegisterTile:
             >>> RegisterTile(2, 7, 28).fits(14), RegisterTile(4, 7, 28).fits(14), RegisterTile(1, 19, 19).fits(14)
             (True, False, True)
         """
-        if self.blocks * self.places <= most:
+        if self.sums <= most:
             return True
         return self.blocks == 1 and all(self.extent % places for places in range(2, most + 1))
 

@@ -187,7 +187,7 @@ def in_one_region(mod: Any, cores: int) -> Any:
         *before, last = schedule.get_child_blocks(schedule.get_sblock("root"))
         work = [_outputs(schedule.get(block)) for block in before]
         most = max(_LITTLE, _SMALL * _outputs(schedule.get(last)))
-        if not work or _has_sums(schedule.get(last)) or not (sum(work) < most or _sums_lanes(schedule, before)):
+        if not work or _has_sums(schedule.get(last)) or not (sum(work) < most or _is_one_sum(schedule, before)):
             return None
         loops = schedule.get_loops(last)
         count = next(n for n in range(1, len(loops)) if math.prod(_extents(schedule, loops[:n])) > 1)
@@ -209,12 +209,12 @@ def in_one_region(mod: Any, cores: int) -> Any:
     return schedule.mod["main"]
 
 
-def _sums_lanes(schedule: Any, blocks: Sequence[Any]) -> bool:
-    """Whether blocks are one sum, in which each number of one tensor is a term."""
-    if len(blocks) != 1 or len(schedule.get(blocks[0]).reads) != 1:
+def _is_one_sum(schedule: Any, blocks: Sequence[Any]) -> bool:
+    """Whether blocks are a single one, with a term or an output for each number of one tensor."""
+    if len(blocks) != 1:
         return False
     block = schedule.get(blocks[0])
-    return _numbers(block.reads[0]) == _outputs(block) and _in_lanes(block)
+    return len(block.reads) == 1 and _numbers(block.reads[0]) == _outputs(block)
 
 
 def _in_lanes(block: Any) -> bool:

@@ -49,10 +49,10 @@ def prefetch_weights(mod: Any, target: Any) -> tuple[Any, int]:
 
     if is_gpu(target):
         return mod, 0
-    changed = {}
+    registers, changed = vector_registers(target), {}
     for name, function in mod.functions.items():
         if not isinstance(function, relax.Function) and SCHEDULED in (function.attrs or {}):
-            fetching = _with_prefetch(function, vector_registers(target))
+            fetching = _with_prefetch(function, registers)
             if fetching is not None:
                 changed[name] = fetching
     return with_functions(mod, changed), len(changed)
