@@ -28,6 +28,15 @@ def test_what_is_locked_is_pulled_and_agrees(small_hub: Path, costhub: Any, proj
     assert verify(folder).revision == json.loads((project / "costhub.lock").read_text())["pins"][0]["sha256"]
 
 
+def test_another_lock_file_is_named(small_hub: Path, costhub: Any, project: Path) -> None:
+    costhub("lock", "one", "--file", "other.lock")
+
+    assert costhub("pull", "--locked", "one").code == 2
+    done = costhub("pull", "--locked", "one", "--lock-file", "other.lock")
+    assert (done.code, Path(done.out.strip()).is_dir()) == (0, True)
+    assert "give --locked as well" in costhub("pull", "one", "--lock-file", "other.lock").err
+
+
 def test_a_difference_is_a_sentence_and_exit_code_1(small_hub: Path, costhub: Any, project: Path) -> None:
     costhub("lock", "one")
     lock = project / "costhub.lock"

@@ -180,6 +180,7 @@ MISTAKES = (
         ("pull data", "data"),
         ("pull hf-hub:nvidia-h200", "ORG/NAME"),
         ("pull nvidia-h200 --locked", "costhub.lock"),
+        ("pull nvidia-h200 --lock-file other.lock", "--locked"),
         ("lock", "costhub.lock"),
         ("lock nvidia-h20", "nvidia-h200"),
         ("lock nvidia-h200 --data nvidia-h20", "nvidia-h200"),

@@ -29,10 +29,15 @@ Example:
 @click.option(
     "--locked", is_flag=True, help="Use exactly the version that costhub.lock pins for NAME (see costhub lock)."
 )
+@click.option(
+    "--lock-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The lock file that --locked reads; by default costhub.lock.",
+)
 @click.option("--arch", type=ARCHITECTURE, help="Architecture; by default that of the best model.")
 @click.option("--out", type=click.Path(path_type=Path), help="Model folder to write; by default in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def command(name: str, locked: bool, arch: str | None, out: Path | None, as_json: bool) -> None:
+def command(name: str, locked: bool, lock_file: Path | None, arch: str | None, out: Path | None, as_json: bool) -> None:
     """Fetch a cost model by the name of its device.
 
     NAME is a device id or alias, with @REVISION to pin one version; `auto` for the best model for this machine (one
@@ -42,12 +47,14 @@ def command(name: str, locked: bool, arch: str | None, out: Path | None, as_json
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.hub.pull import pull_resolved
 
+    if lock_file is not None and not locked:
+        raise click.UsageError("--lock-file names the file that --locked reads; give --locked as well.")
     if locked:
         if arch is not None:
             raise click.UsageError("--locked takes the version in the lock file, which has one architecture.")
-        from costhub.hub.lock import find_locked
+        from costhub.hub.lock import LOCK_FILE, find_locked
 
-        found = find_locked(name)
+        found = find_locked(name, path=lock_file or LOCK_FILE)
     else:
         found = _here(arch) if name == AUTO else find_model(name, arch=arch)
     folder = pull_resolved(found, out=out)

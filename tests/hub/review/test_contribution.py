@@ -72,7 +72,7 @@ def test_a_probe_that_would_hide_a_roofline_is_refused(changes: dict[str, Any], 
 
     found = refusals(new, held)
 
-    (said,) = [what for what in found if f"{next(iter(changes))} differ from the hub's row" in what]
+    (said,) = [what for what in found if f"{next(iter(changes))} differs from the hub's row" in what]
     assert ("repeat the probe" in said) == (changes.keys() <= {"peak_gflops", "dram_gbs", "cores"})
     assert ("another device" in said) == ("microarchitecture" in changes)
 

@@ -181,13 +181,13 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
         if other:
             yield Reason(
                 "refuse",
-                f"{clean(row['device_id'], 60)}: {', '.join([*other, *wrong])} differ from the hub's row, so this is "
+                f"{clean(row['device_id'], 60)}: {_differ([*other, *wrong])} from the hub's row, so this is "
                 "another device. Measure it under another name.",
             )
         elif wrong:
             yield Reason(
                 "refuse",
-                f"{clean(row['device_id'], 60)}: {', '.join(wrong)} differ from the hub's row; "
+                f"{clean(row['device_id'], 60)}: {_differ(wrong)} from the hub's row; "
                 f"figures within {MOST_DIFFERENCE:g} times were expected. Another device needs another name; for the "
                 "same device, repeat the probe that other programs disturbed with `costhub probe --out FOLDER`, which "
                 "is the folder of the contribution, or that of the dataset.",
@@ -206,6 +206,11 @@ def _names_almost_the_same(ours: DataFolder, theirs: _HubTables) -> Iterator[Rea
                 "refuse",
                 f"{clean(alike[0], 60)} differs from a name in the hub in upper and lower case only.",
             )
+
+
+def _differ(columns: Sequence[str]) -> str:
+    """The columns and the verb of a sentence."""
+    return f"{', '.join(columns)} {'differs' if len(columns) == 1 else 'differ'}"
 
 
 def _differs(row: Mapping[str, Any], held: Mapping[str, Any], name: str) -> bool:
