@@ -50,9 +50,12 @@ def _matrix(lines: Sequence[_Line], targets: Sequence[str]) -> str:
 
 def _gains(lines: Sequence[_Line]) -> str:
     """One line per pair: pairwise after the numbers of trials, by each method."""
-    trials = sorted({line["trials"] for line in lines} - {0, FEW, MANY})
     value = {(line["source"], line["target"], line["method"], line["trials"]): line["pairwise"] for line in lines}
     methods = list(dict.fromkeys(line["method"] for line in lines if line["source"] and line["trials"]))
+    trials = {
+        name: sorted({line["trials"] for line in lines if line["method"] == name} - {0, FEW, MANY})
+        for name in (*methods, _FROM_NOTHING)
+    }
     rows = []
     for source, target in dict.fromkeys((line["source"], line["target"]) for line in lines if line["trials"]):
         if not source:
@@ -60,28 +63,30 @@ def _gains(lines: Sequence[_Line]) -> str:
         row = {"pair": f"{source} to {target}", "frozen": f"{value[source, target, 'frozen', 0]:.3f}"}
         for method in (*methods, _FROM_NOTHING):
             start = "" if method == _FROM_NOTHING else source
-            shares = [value.get((start, target, method, count)) for count in trials]
+            shares = [value.get((start, target, method, count)) for count in trials[method]]
             row[method] = " / ".join("-" if share is None else f"{share:.3f}" for share in shares)
         rows.append(row)
-    told = " / ".join(f"{count}" for count in trials)
     columns = [TableColumn("pair", "from, to"), TableColumn("frozen", "unchanged", align="right")]
-    columns += [TableColumn(name, f"{name}, {told} trials", align="right") for name in (*methods, _FROM_NOTHING)]
+    titles = {name: f"{name}, {' / '.join(map(str, counts))} trials" for name, counts in trials.items()}
+    columns += [TableColumn(name, title, align="right") for name, title in titles.items()]
     return markdown_table(rows, columns)
 
 
 def _tenth(lines: Sequence[_Line]) -> list[str]:
     """A table of pairs where a source was adapted with a tenth of the trials of a model from nothing; or none."""
-    few = [line for line in lines if line["method"] == "corrected" and line["trials"] == FEW]
+    few = [line for line in lines if _of(line, "corrected", FEW)]
     if not few:
         return []
     frozen = {(line["source"], line["target"]): line["pairwise"] for line in lines if line["method"] == "frozen"}
-    many = {line["target"]: line for line in lines if (line["method"], line["trials"]) == (_FROM_NOTHING, MANY)}
+    many = {line["target"]: line for line in lines if _of(line, _FROM_NOTHING, MANY)}
+    alone = {line["target"]: line for line in lines if _of(line, _FROM_NOTHING, FEW)}
     rows = [
         {
             "pair": f"{line['source']} to {line['target']}",
             "frozen": frozen[line["source"], line["target"]],
-            "few": f"{line['pairwise']:.3f} ± {line['pairwise_se'] or 0.0:.3f}",
-            "many": f"{other['pairwise']:.3f} ± {other['pairwise_se'] or 0.0:.3f}" if other else "-",
+            "few": _shares(line),
+            "alone": _shares(alone.get(line["target"])),
+            "many": _shares(other),
             "reached": "-" if other is None else "yes" if line["pairwise"] >= other["pairwise"] else "no",
         }
         for line in few
@@ -89,9 +94,19 @@ def _tenth(lines: Sequence[_Line]) -> list[str]:
     ]
     columns = [TableColumn("pair", "from, to"), number("frozen", "unchanged", ".3f")]
     columns += [TableColumn("few", f"corrected, {FEW:,} trials", align="right")]
+    columns += [TableColumn("alone", f"from nothing, {FEW:,} trials", align="right")]
     columns += [TableColumn("many", f"from nothing, {MANY:,} trials", align="right"), TableColumn("reached", "reached")]
     note = f"A dash: the target has fewer than {MANY:,} programs to learn from. ± is the standard error over seeds."
     return [markdown_table(rows, columns), note]
+
+
+def _of(line: _Line, method: str, trials: int) -> bool:
+    return (line["method"], line["trials"]) == (method, trials)
+
+
+def _shares(line: _Line | None) -> str:
+    """The pairs in the right order with their standard error; a dash if there is no such line."""
+    return "-" if line is None else f"{line['pairwise']:.3f} ± {line['pairwise_se'] or 0.0:.3f}"
 
 
 def _cell(line: _Line) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.credit import check_rights, data_credit
+from costhub.dataset.credit import check_rights, data_credit, is_replayed
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, DataError
 
@@ -46,6 +46,18 @@ def test_rows_that_were_replayed_say_from_whose_logs(folder: Path) -> None:
         writer.append(row(5, contributor="Cy", licence="MIT", transplanted_from="ansor"))
 
     assert data_credit(folder) == "Ada (MIT), Bob (no licence), Cy (MIT; replayed from logs of Ansor)"
+
+
+def test_a_device_is_replayed_if_all_of_its_rows_are(folder: Path) -> None:
+    with DataFolder.open(folder).writer("three") as writer:
+        writer.append(row(6, device_id="three", transplanted_from="ansor"))
+    assert is_replayed(folder, "three")
+    assert not is_replayed(folder, "one")
+    assert not is_replayed(folder, "four")
+
+    with DataFolder.open(folder).writer("three") as writer:
+        writer.append(row(7, device_id="three"))
+    assert not is_replayed(folder, "three")
 
 
 def test_only_the_devices_asked_for_count(folder: Path) -> None:

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.dataset.credit import is_replayed
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.hub.catalogue.devices import device_rows
@@ -42,8 +43,8 @@ from scripts.tables.transfer import EVERYTHING, KEY, METRICS, summaries
 
 METHODS: dict[str, TransferMethod] = {"fine-tune": FineTune(), "lottery 0.5": Lottery(), "corrected": Corrected()}
 TRIALS = (32, 128, 512)
-GUARDED = 128
-"""Most trials of the guarded transfer, which learns anew after each 32 of them."""
+GUARDED = (32, 64, 128)
+"""Trials of the guarded transfer, which learns anew after each 32 of them."""
 EACH = 64
 """Programs of a workload that a model of a source device learns from."""
 FEWER = 32
@@ -99,11 +100,14 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
     about = {"source": source, "target": target, "seed": seed, "part": ""}
     if ("frozen", 0) not in done:
         yield {**about, "method": "frozen", "trials": 0, **figures(data.source(source), test)}
-    adapted = {count: (*METHODS,) for count in trials} | {FEW: ("corrected",)}
+    with_guard = {count for count in GUARDED if count <= max(trials)}
+    adapted: dict[int, tuple[str, ...]] = {count: (*METHODS,) for count in trials} | {FEW: ("corrected",)}
+    adapted |= {count: () for count in with_guard - adapted.keys()}
     wanted = {(name, count) for count, names in adapted.items() for name in names}
-    if wanted | {("guarded", count) for count in trials if count <= GUARDED} <= set(done):
+    if wanted | {("guarded", count) for count in with_guard} <= set(done):
         return  # without training the source again
-    guard = Guard(data.source(source), Corrected(), seed=seed, is_alike=True)
+    alike = len({is_replayed(DATASETS / name, name) for name in (source, target)}) == 1
+    guard = Guard(data.source(source), Corrected(), seed=seed, is_alike=alike)
     for count, names in sorted(adapted.items()):
         few = measured(pool, count, seed)
         for name in names:
@@ -111,7 +115,7 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
                 source_programs = data.pool(source)
                 model = METHODS[name].adapt(data.source(source), few, seed=seed, source_programs=source_programs)
                 yield {**about, "method": name, "trials": count, **figures(model, test)}
-        if count <= GUARDED and ("guarded", count) not in done:
+        if count in with_guard and ("guarded", count) not in done:
             model = guarded(guard, few)
             yield {**about, "method": "guarded", "trials": count, "chosen": guard.chosen, **figures(model, test)}
 
@@ -123,7 +127,7 @@ def target_rows(data: GpuData, target: str, trials: Sequence[int], done: Collect
     if ("random", 0) not in done:
         totals = evaluate_scores(np.random.default_rng(seed).random(test.n), test).totals
         yield {**about, "method": "random", "trials": 0, **{name: totals[name] for name in METRICS}}
-    for count in (*trials, MANY):
+    for count in sorted({*trials, *GUARDED, FEW, MANY}):
         if ("scratch blend", count) not in done and count <= pool.n:
             model = fitted(measured(pool, count, seed), seed)
             yield {**about, "method": "scratch blend", "trials": count, **figures(model, test)}

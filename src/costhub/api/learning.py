@@ -16,7 +16,7 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
-from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model, is_of_kind, models_of_kind
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model, is_alike, models_of_kind
 from costhub.hub.data import find_data
 from costhub.models.architectures import ARCHITECTURES
 from costhub.models.protocol import CostModel
@@ -139,13 +139,14 @@ def adapt(
     given = _given(source)
     target = _target(programs, device)
     if isinstance(given, CostModel):
-        model, is_alike = target.bound(given), None
+        model, alike = target.bound(given), None
     elif given is not None:
-        model, is_alike = target.bound(read_model(given)), is_of_kind(given.entry, target.row)
+        model, alike = target.bound(read_model(given)), target.is_like(given)
     else:
-        model, is_alike = _best_source(target, seed), True
+        best, model = _best_source(target, seed)
+        alike = target.is_like(best)
     return carry_over(
-        Source(model, source_programs, is_alike),
+        Source(model, source_programs, alike),
         target.read(model.feature_spec),
         method=method,
         trials=trials,
@@ -176,6 +177,10 @@ class _Target:
         """The programs with features of a spec."""
         return self.programs or load_programs(self.folder, device=self.device_id, spec=spec)
 
+    def is_like(self, source: ResolvedModel) -> bool | None:
+        """Whether a model learned from latencies like this device's; None if that is unknown."""
+        return is_alike(source.entry, self.row, self.folder if self.programs is None else None)
+
     def bound(self, model: CostModel) -> CostModel:
         """A model for this device; the model itself if nothing is known about the device."""
         return model.bind(self.row) if self.row.get("kind") else model
@@ -191,8 +196,8 @@ def _target(programs: Where | Programs, device: str | None) -> _Target:
     return _Target(name, device_rows(place.path, [name])[name], None, place.folder)
 
 
-def _best_source(target: _Target, seed: int) -> CostModel:
-    """The model in the hubs here that ranks some of the programs best, bound to the target."""
+def _best_source(target: _Target, seed: int) -> tuple[ResolvedModel, CostModel]:
+    """The model in the hubs here that ranks some of the programs best, and the same bound to the target."""
     from costhub.transfer.sources import rank_sources
 
     found = {each.entry.name: each for each in models_of_kind(target.row)}
@@ -206,4 +211,4 @@ def _best_source(target: _Target, seed: int) -> CostModel:
             )
     best, *_ = rank_sources(models, target.read, seed=seed, tell_apart=True)
     log.info("Source: %s. It ranks %.3f of the pairs in a sample of programs correctly.", best.name, best.pairwise)
-    return models[best.name]
+    return found[best.name], models[best.name]

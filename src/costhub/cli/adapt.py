@@ -386,7 +386,7 @@ def _stored_target(data: str, device: str | None, split: str | None, trials: int
 def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both models."""
     from costhub.dataset.credit import data_credit, joined_credit
-    from costhub.hub.catalogue.find import check_kind, is_of_kind
+    from costhub.hub.catalogue.find import check_kind, is_alike
     from costhub.hub.catalogue.hubs import read_config
     from costhub.transfer.adapt import Source
     from costhub.transfer.methods.lottery import trees_note
@@ -403,7 +403,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     method = how.method()
     if note := trees_note(method, source, target.first(source.feature_spec)):
         click.echo(note, err=True)
-    known = Source(source, how.source_programs(source.feature_spec), is_of_kind(found.entry, row))
+    known = Source(source, how.source_programs(source.feature_spec), is_alike(found.entry, row, target.data))
     done = target.adapted(known, method, how.seed, how.stop)
     test = target.test(source.feature_spec)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}

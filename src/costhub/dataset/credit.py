@@ -1,4 +1,4 @@
-"""Provides data_credit, joined_credit and check_rights: who measured data, and under which licences."""
+"""Provides data_credit, joined_credit, check_rights and is_replayed: where data are from, and under which licences."""
 
 from __future__ import annotations
 
@@ -49,6 +49,29 @@ def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> 
             replayed = f"; replayed from logs of {compiler.capitalize()}" if compiler else ""
             credits.add((row["contributor"] or "", f"{row['licence'] or 'no licence'}{replayed}"))
     return _SEPARATOR.join(f"{name} ({licence})" for name, licence in sorted(credits) if name) or None
+
+
+def is_replayed(folder: str | Path, device_id: str) -> bool:
+    """Whether all of a device's measurements were replayed from another compiler's log.
+
+    TVM makes the same programs, but the latencies are those of the other compiler's code.
+
+    Args:
+        folder: The data folder; one without measurements of the device counts as measured here.
+        device_id: The device.
+
+    Raises:
+        DataError: A shard cannot be read.
+
+    Example:
+        >>> from costhub.hub.catalogue.hubs import dataset_folders
+        >>> [is_replayed(dataset_folders()[f"costhub/{name}"], name) for name in ("nvidia-v100", "nvidia-h200")]
+        [True, False]
+    """
+    if not (Path(folder) / "measurements" / device_id).is_dir():
+        return False
+    batches = DataFolder.open(folder).iter_measurements([device_id], ["transplanted_from"])
+    return all(batch["transplanted_from"].null_count == 0 for batch in batches)
 
 
 def joined_credit(*credits: str | None) -> str | None:

@@ -113,7 +113,7 @@ class Source:
     programs: Programs | None = None
     """Some of the programs it learned from, for methods that compare with them."""
     is_alike: bool | None = None
-    """Whether it is a model for the target's kind of device, see `Guard`; None if that is unknown."""
+    """Whether it learned from latencies like the target's, see `Guard`; None if that is unknown."""
 
 
 @dataclass(frozen=True)

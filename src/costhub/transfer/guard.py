@@ -38,20 +38,20 @@ LOCAL_MODEL = {"members": "gbt(objective=log) mlp"}
 class Guard:
     """Learns batch by batch, and asks every candidate about a batch before learning from it.
 
-    A batch is a test that costs no extra measurement (prequential evaluation, Dawid, 1984). The adapted model
-    is the first choice for a target of the source's kind; for one of another kind it is the local model, unless the
-    source has ranked it better than chance. Another candidate takes over if its lead over the first choice on the last
-    workloads exceeds two standard errors.
+    A batch is a test that costs no extra measurement (prequential evaluation, Dawid, 1984). The adapted model is the
+    first choice for a target like the source; for one unlike it, the local model is. Another candidate takes over if
+    its lead over the first choice on the last workloads exceeds two standard errors.
 
     A few workloads say little about how well a source ranks: on four of them, eight programs each, the share of correct
-    pairs has a standard error of about 0.1. So if the kinds are known, they count for more.
+    pairs has a standard error of about 0.1. So what is known about the devices counts for more.
 
     Args:
         source: The model for other devices; it is not changed.
         method: How the source is carried over.
         seed: Seeds the method and the local model.
-        is_alike: Whether source and target are of the same kind, such as two CPUs. If that is unknown, the local model
-            is the first choice as long as the source has ranked the target no better than chance.
+        is_alike: Whether source and target are of the same kind, such as two CPUs, and ran the same compiler's code. If
+            that is unknown, the local model is the first choice as long as the source has ranked the target no better
+            than chance.
         local: Makes the model that learns only from the target; by default a blend.
         source_programs: Some of what the source learned from, for methods that compare with it.
     """
@@ -75,7 +75,8 @@ class Guard:
     @property
     def chosen(self) -> str:
         """The candidate that leads."""
-        first = ADAPTED if self.is_alike or self._source_knows() or LOCAL not in self._models else LOCAL
+        known = self._source_knows() if self.is_alike is None else self.is_alike
+        first = ADAPTED if known or LOCAL not in self._models else LOCAL
         leads = {name: self._lead(name, first) for name in CANDIDATES if name != first}
         best = max(leads, key=lambda name: leads[name])
         return best if leads[best] > 0 else first
@@ -144,11 +145,11 @@ class Guard:
     def _source_knows(self) -> bool:
         """Whether the source ranks the target better than chance, beyond `SURE_ERRORS` standard errors.
 
-        Before it has been tested, it is assumed to know a device unless that is of another kind.
+        Before it has been tested, it is assumed to know a device.
         """
         above = np.array(self._shares[SOURCE]) - CHANCE
         if len(above) < 2:
-            return self.is_alike is not False
+            return True
         return bool(above.mean() > SURE_ERRORS * _standard_error(above))
 
     def _lead(self, name: str, first: str) -> float:

@@ -10,8 +10,8 @@ import pytest
 
 from costhub.errors import AmbiguousNameError, CosthubError, ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import register_device
-from costhub.hub.catalogue.find import choose_model, find_model, models_of_kind
-from costhub.hub.catalogue.hubs import list_models, models_for
+from costhub.hub.catalogue.find import choose_model, find_model, is_alike, models_of_kind
+from costhub.hub.catalogue.hubs import dataset_folders, list_models, models_for
 from costhub.hub.catalogue.nearest import nearest_order
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.manifest import read_manifest, write_manifest
@@ -229,3 +229,31 @@ def test_all_models_of_a_kind_come_with_the_nearest_device_first() -> None:
 def test_a_kind_without_models_to_probe_is_refused() -> None:
     with pytest.raises(ModelError, match="hold no mlp model of a hexagon device"):
         models_of_kind({"kind": "hexagon"}, arch="mlp")
+
+
+@pytest.mark.parametrize(
+    ("model", "device_id", "kind", "alike"),
+    [
+        ("costhub/nvidia-v100-blend", "nvidia-k80", "cuda", True),
+        ("costhub/nvidia-a100-blend", "nvidia-h200", "cuda", True),
+        ("costhub/nvidia-v100-blend", "nvidia-h200", "cuda", False),
+        ("costhub/nvidia-h200-blend", "nvidia-k80", "cuda", False),
+        ("any-gpu", "nvidia-h200", "cuda", True),
+        ("any-gpu", "nvidia-k80", "cuda", True),
+        ("amd-epyc-zen5-2c", "nvidia-h200", "cuda", False),
+    ],
+)
+def test_devices_are_alike_in_kind_and_in_whose_code_they_ran(
+    model: str, device_id: str, kind: str, alike: bool
+) -> None:
+    data = dataset_folders()[f"costhub/{device_id}"]
+
+    assert is_alike(find_model(model).entry, {"device_id": device_id, "kind": kind}, data) is alike
+
+
+def test_a_gpu_without_measurements_yet_will_run_code_of_tvm(tmp_path: Path) -> None:
+    here = {"device_id": "nvidia-v100", "kind": "cuda"}
+
+    assert is_alike(find_model("costhub/nvidia-v100-blend").entry, here) is False
+    assert is_alike(find_model("costhub/nvidia-v100-blend").entry, here, tmp_path / "new") is False
+    assert is_alike(find_model("costhub/nvidia-a100-blend").entry, here) is True

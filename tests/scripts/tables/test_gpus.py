@@ -28,7 +28,7 @@ def test_the_own_model_of_a_gpu_is_on_the_diagonal_and_gaps_are_dashes() -> None
 
     assert "| v100 | *0.900 / 0.950 / 0.800* | 0.900 / 0.950 / 0.650 |" in shown
     assert "| random order | 0.900 / 0.950 / 0.500 | - |" in shown
-    assert "| k80 to v100 | 0.700 | 0.710 / 0.720 | 0.600 / - |" in shown
+    assert "| k80 to v100 | 0.700 | 0.710 / 0.720 | 0.600 |" in shown
     assert "means over 2 seeds" in shown
 
 
@@ -42,14 +42,29 @@ def test_a_tenth_of_the_trials_is_set_beside_all_of_them() -> None:
         line("a100", "v100", "corrected", 256, pairwise=0.68, pairwise_se=0.002),
         line("", "v100", "scratch blend", 2560, pairwise=0.7, pairwise_se=0.001),
         line("k80", "v100", "corrected", 32, pairwise=0.71),
+        line("", "v100", "scratch blend", 256, pairwise=0.65, pairwise_se=0.002),
     ]
 
     shown = gpu_transfer_table({"summary": lines})
 
-    assert "| k80 to v100 | 0.700 | 0.720 ± 0.004 | 0.700 ± 0.001 | yes |" in shown
-    assert "| k80 to h200 | 0.700 | 0.720 ± 0.000 | - | - |" in shown
-    assert "| a100 to v100 | 0.660 | 0.680 ± 0.002 | 0.700 ± 0.001 | no |" in shown
-    assert "| k80 to v100 | 0.700 | 0.710 | - |" in shown  # the other table has neither 256 nor 2,560
+    assert "| k80 to v100 | 0.700 | 0.720 ± 0.004 | 0.650 ± 0.002 | 0.700 ± 0.001 | yes |" in shown
+    assert "| k80 to h200 | 0.700 | 0.720 ± 0.000 | - | - | - |" in shown
+    assert "| a100 to v100 | 0.660 | 0.680 ± 0.002 | 0.650 ± 0.002 | 0.700 ± 0.001 | no |" in shown
+    assert "| k80 to v100 | 0.700 | 0.710 |" in shown  # the other table has neither 256 nor 2,560
+
+
+def test_each_method_shows_the_trials_that_it_has() -> None:
+    lines = [
+        line("k80", "v100", "frozen", 0, pairwise=0.7),
+        line("k80", "v100", "corrected", 32, pairwise=0.71),
+        line("k80", "v100", "guarded", 32, pairwise=0.72),
+        line("k80", "v100", "guarded", 64, pairwise=0.73),
+    ]
+
+    shown = gpu_transfer_table({"summary": lines})
+
+    assert "corrected, 32 trials | guarded, 32 / 64 trials" in shown
+    assert "| k80 to v100 | 0.700 | 0.710 | 0.720 / 0.730 |" in shown
 
 
 def test_mixtures_show_an_error_only_where_there_are_several_seeds() -> None:

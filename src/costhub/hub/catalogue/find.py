@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from costhub.dataset.credit import is_replayed
 from costhub.errors import ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, find_device, load_devices
-from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, list_models, models_for, read_entry
+from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, dataset_folders, list_models, models_for, read_entry
 from costhub.hub.catalogue.names import ResolvedName, hardware_device, resolve_name
 from costhub.hub.catalogue.nearest import STAND_INS, NearestDevice, nearest_device, nearest_order
 from costhub.hub.remote.address import Address, AddressError, parse_address
@@ -108,6 +109,34 @@ def is_of_kind(entry: ModelEntry, descriptor: Mapping[str, Any]) -> bool | None:
     """
     meant = kinds_of(entry)
     return descriptor.get("kind") in meant if meant else None
+
+
+def is_alike(entry: ModelEntry, descriptor: Mapping[str, Any], data: Path | None = None) -> bool | None:
+    """Whether a model learned from latencies like the target's: of its kind of device, and of the same compiler's code.
+
+    A GPU's programs that were replayed from the logs of Ansor have the latencies of another code generator. Between
+    the two, less carries over than between two GPUs that ran TVM's own code.
+
+    Args:
+        entry: The model.
+        descriptor: The row of the target in the `devices` table.
+        data: The folder with measurements of the target; None if they are in memory, or not measured yet.
+
+    Returns:
+        None if the model's devices are unknown.
+    """
+    same_kind = is_of_kind(entry, descriptor)
+    if not same_kind:
+        return same_kind
+    folders = {name: folder for folder in dataset_folders().values() for name in _measured_in(folder, entry.devices)}
+    learned = {is_replayed(folder, name) for name, folder in folders.items()}
+    here = data is not None and is_replayed(data, str(descriptor.get("device_id")))
+    return not learned or here in learned
+
+
+def _measured_in(folder: Path, devices: Sequence[str]) -> list[str]:
+    """Those of the devices that a dataset has measurements of."""
+    return [name for name in devices if (folder / "measurements" / name).is_dir()]
 
 
 def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False) -> None:
