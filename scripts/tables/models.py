@@ -381,6 +381,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "layouts": layouts_table,
     "value_of_accuracy": value_of_accuracy_table,
     "feature_ceiling": feature_ceiling_table,
+    "feature_ceiling_h200": feature_ceiling_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 

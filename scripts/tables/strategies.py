@@ -259,7 +259,8 @@ def stopping_table(result: Row) -> str:
     named = [
         {**row, "rule": STOP_RULES[row["rule"]], "pair": row["pair"].replace("all", "all of them")} for row in rows
     ]
-    return markdown_table(sorted(named, key=lambda row: row["pair"] != "all of them"), ADAPTED)
+    together = ("all of them", "between CPUs", "between GPUs")
+    return markdown_table(sorted(named, key=lambda row: (*together, row["pair"]).index(row["pair"])), ADAPTED)
 
 
 def search_stopping_table(result: Row) -> str:

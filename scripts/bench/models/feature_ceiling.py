@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs, drawn_places
-from costhub.dataset.splits.split import load_split
+from costhub.dataset.splits.split import list_splits, load_split
 from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
 from costhub.models.parts import part_leads, part_widths
@@ -26,7 +27,7 @@ from scripts.bench.common.data import DATASETS
 SPLIT = "workload-40-seed0"
 SPECS = ("tiles@1", "per_store@1")
 PLAIN = "network-tenset"
-"""A split whose two sides are the workloads in TVM's own layouts, which all CPUs' datasets share."""
+"""A split whose two sides are the workloads in TVM's own layouts, which CPUs' datasets share; GPUs have no others."""
 KNOWN = 0.75
 """The share of a held-out workload's programs that may be learned from; the others are tested on in all cases."""
 MODELS = {"gbt": {"objective": "log"}, "mlp": {}, "blend": {"members": "gbt(objective=log) mlp"}}
@@ -34,13 +35,21 @@ METRICS = ("top_1", "top_5", "pairwise")
 OTHERS = "other workloads"
 Row = dict[str, Any]
 LEARNED = (
-    *(TableColumn(name, name) for name in ("spec", "arch", "learned from", "seed")),
+    *(TableColumn(name, name) for name in ("split", "spec", "arch", "learned from", "seed")),
     *(number(name, name, ".3f") for name in (*METRICS, "error")),
 )
 ALIKE = (
     *(TableColumn(name, name) for name in ("device", "spec")),
     *(number(name, name, ".3f") for name in ("spread", "nearest", "nearest_tenth", "random_pair")),
 )
+
+
+def plain_workloads(folder: Path) -> set[str] | None:
+    """The workloads in TVM's own layouts; None for all, where a dataset holds no others."""
+    if PLAIN not in list_splits(folder):
+        return None
+    sides = load_split(folder, PLAIN)
+    return {*sides.train, *sides.test}
 
 
 def parted(held_out: Programs, known: int, *, seed: int) -> tuple[Programs, Programs]:
@@ -134,6 +143,9 @@ def _of_one(gap: npt.NDArray[np.float64]) -> float:
 @click.command()
 @click.option("--dataset", default="amd-epyc-zen5", show_default=True, help="Embedded dataset, or a data folder.")
 @click.option("--device", default="amd-epyc-zen5-2c", show_default=True)
+@click.option(
+    "--split", "splits", multiple=True, default=(SPLIT,), show_default=True, help="Its test side is held out."
+)
 @click.option("--spec", "specs", multiple=True, default=SPECS, show_default=True, help="Layouts of features.")
 @click.option("--arch", "archs", multiple=True, default=tuple(MODELS), show_default=True, type=click.Choice(MODELS))
 @click.option("--each", default=32, show_default=True, help="Programs of each workload, at most.")
@@ -144,6 +156,7 @@ def _of_one(gap: npt.NDArray[np.float64]) -> float:
 def main(
     dataset: str,
     device: str,
+    splits: tuple[str, ...],
     specs: tuple[str, ...],
     archs: tuple[str, ...],
     each: int,
@@ -154,16 +167,15 @@ def main(
 ) -> None:
     """Tests on programs of workloads that are known, or not, to models; and compares neighbours."""
     folder = DATASETS / dataset
-    held = set(load_split(folder, SPLIT).test)
-    sides = load_split(folder, PLAIN)
-    plain = {*sides.train, *sides.test}
     places = [] if data is None else [(data, name) for name in DataFolder.open(data).device_ids()]
     learned: list[Row] = []
     neighbours: list[Row] = []
     for spec in specs[: 1 if quick else None]:
-        programs = load_programs(folder, device=device, workloads=plain, per_workload=each, spec=spec)
-        for seed in range(1 if quick else seeds):
-            learned += of_known_workloads(programs, held, archs, each, seed)
+        workloads = plain_workloads(folder)
+        programs = load_programs(folder, device=device, workloads=workloads, per_workload=each, spec=spec)
+        for split, seed in itertools.product(splits, range(1 if quick else seeds)):
+            held = set(load_split(folder, split).test)
+            learned += [{"split": split, **row} for row in of_known_workloads(programs, held, archs, each, seed)]
         neighbours.append({"device": device, "spec": spec, **alike(programs.measured(), spec)})
         for place, name in places:
             own = load_programs(place, device=name, spec=spec).measured()

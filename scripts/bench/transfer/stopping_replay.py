@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from costhub.papers.moses import SteadyAccuracy
+from costhub.transfer.guard import ADAPTED, RECENT_WORKLOADS, SOURCE, SURE_ERRORS
 from costhub.transfer.stopping import BatchVerdict, NoMoreGain, TransferStop
+from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD
 from scripts.bench.common.grids import every_choice
 from scripts.tables.transfer import METRICS
 
@@ -104,18 +106,44 @@ def summaries(runs: Sequence[Row]) -> dict[str, Any]:
             options = choose({other: rest for other, rest in pairs.items() if other != name}, rule)
             own.append(line(rule, name, [(run, ended(run, make(**options))) for run in part], options))
         rows += [*own, whole(rule, own)]
+        if rule == "default":
+            rows += [whole(rule, part, name) for name, part in by_kind(own).items()]
     best = [line("hindsight", name, [(run, hindsight(run)) for run in part], {}) for name, part in pairs.items()]
     lines = [*rows, *best, whole("hindsight", best)]
-    return {"tolerated": TOLERATED, "chosen": chosen, "harm": harm(runs), "rows": lines}
+    return {"tolerated": TOLERATED, "chosen": chosen, "harm": harm(runs), "noticed": noticed(runs), "rows": lines}
+
+
+def by_kind(lines: Sequence[Row]) -> dict[str, list[Row]]:
+    """The lines of the pairs of two CPUs and of two GPUs."""
+    kinds = {"between CPUs": {True}, "between GPUs": {False}}
+    found = {name: [row for row in lines if _sides(row["pair"]) == sides] for name, sides in kinds.items()}
+    return {name: own for name, own in found.items() if len(own) > 1}
+
+
+def noticed(runs: Sequence[Row]) -> dict[str, float]:
+    """From which loss of pairs on the guard can be sure, between devices of one kind.
+
+    `batch_sd` is the standard deviation of the difference between the adapted model and the source on a batch; the
+    guard looks back on as many workloads as several batches have, and asks for a lead of several standard errors.
+    """
+    alike = [run for run in runs if len(_sides(run["pair"])) == 1]
+    tested = [batch["tested"] for run in alike for batch in run["batches"][2:] if batch["tested"]]
+    spread = float(np.std([each[ADAPTED] - each[SOURCE] for each in tested], ddof=1)) if len(tested) > 1 else math.nan
+    batches = RECENT_WORKLOADS * PER_WORKLOAD / BATCH_SIZE
+    return {"batches": len(tested), "batch_sd": spread, "loss": SURE_ERRORS * spread / math.sqrt(batches)}
+
+
+def _sides(pair: str) -> set[bool]:
+    """Whether the source and the target of a pair are CPUs."""
+    return {is_cpu(name) for name in pair.split(" -> ")}
 
 
 def harm(runs: Sequence[Row]) -> dict[str, float]:
     """By how much the model after the first batch was at worst worse than the unchanged source."""
     worst = {"alike": 0.0, "other kind": 0.0}
     for run in runs:
-        kinds = {"cpu" if is_cpu(name) else "gpu" for name in run["pair"].split(" -> ")}
         unchanged, after = (run["batches"][index]["pairwise"] for index in (0, 1))
-        key = "alike" if len(kinds) == 1 else "other kind"
+        key = "alike" if len(_sides(run["pair"])) == 1 else "other kind"
         worst[key] = max(worst[key], unchanged - after)
     return worst
 
@@ -149,14 +177,14 @@ def line(rule: str, pair: str, ends: Sequence[tuple[Row, int]], options: Options
     }
 
 
-def whole(rule: str, lines: Sequence[Row]) -> Row:
-    """The means over the pairs."""
+def whole(rule: str, lines: Sequence[Row], pair: str = "all") -> Row:
+    """The means over some pairs, or all of them."""
     names = ("trials", "saved", *(f"{metric}_lost" for metric in METRICS), "fixed_lost")
     means = {name: float(np.mean([row[name] for row in lines])) for name in names}
     error = float(np.std([row["pairwise_lost"] for row in lines], ddof=1) / math.sqrt(len(lines)))
     runs = sum(row["runs"] for row in lines)
     worst = max(row["worst"] for row in lines)
-    return {"rule": rule, "pair": "all", "runs": runs, **means, "pairwise_lost_se": error, "worst": worst}
+    return {"rule": rule, "pair": pair, "runs": runs, **means, "pairwise_lost_se": error, "worst": worst}
 
 
 def _lost_at(run: Row, trials: float) -> float:

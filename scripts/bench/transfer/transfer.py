@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
@@ -12,6 +13,8 @@ import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.programs import Programs
+from costhub.hub.catalogue.devices import device_rows
+from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.protocol import CostModel
 from costhub.papers.moses import MosesLottery
@@ -24,7 +27,7 @@ from costhub.transfer.trial_order import PER_WORKLOAD
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
 from scripts.bench.common.rows import RowFile
-from scripts.bench.transfer.tasks import Devices, TransferPair, fitted, guarded, is_of_one_kind, measured
+from scripts.bench.transfer.tasks import SPEC, Devices, TransferPair, fitted, guarded, is_of_one_kind, measured
 from scripts.tables.plots import plot_curves
 from scripts.tables.transfer import EVERYTHING, KEY, METRICS, curves, differences, summaries
 
@@ -52,6 +55,8 @@ ABLATIONS: dict[str, TransferMethod] = {
     "corrected, no prior": Corrected(prior=0.0),
     "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
 }
+TOLD, TOLD_CORRECTED = "told", "told, corrected"
+"""A model of several sources that is told what each device can do, unchanged and after `corrected`."""
 BASE = "fine-tune"
 """What ablations are compared with."""
 DRAWN = (
@@ -110,9 +115,27 @@ def _guarded(guard: Callable[[], Guard], few: Programs) -> CostModel:
     return guarded(guard(), few)
 
 
-def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate: bool) -> bool:
+def told(pair: TransferPair, train: Programs, seed: int) -> CostModel:
+    """A model of the sources that takes the figures of a device as input, given those of the target."""
+    names = [*pair.source.devices, *pair.target.devices]
+    rows = device_rows(pair.source.data, names)
+    model = new_model("conditioned", feature_spec=SPEC, options={"base": "blend"})
+    model.add_devices(rows)
+    model.fit(train, None, seed=seed, progress=False)
+    return model.bind(rows[pair.target.name])
+
+
+def told_models(source: Callable[[], CostModel], pool: Programs, seed: int, trials: tuple[int, ...]) -> Iterator[FIT]:
+    """The told model, unchanged and after each number of trials; `source` trains it when it is first called."""
+    yield TOLD, 0, source
+    for count in trials:
+        few = measured(pool, count, seed)
+        yield TOLD_CORRECTED, count, partial(_adapted, Corrected(), source, few, seed, few)
+
+
+def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate: bool, is_told: bool = False) -> bool:
     """Whether every method was tried for a pair and a seed."""
-    names = {*METHODS, *(ABLATIONS if ablate else ()), "scratch blend", "guarded"}
+    names = {*METHODS, *(ABLATIONS if ablate else ()), "scratch blend", "guarded", *((TOLD_CORRECTED,) * is_told)}
     return {("scratch blend", MORE), *((name, count) for name in names for count in trials)} <= set(done)
 
 
@@ -145,7 +168,10 @@ def rows_of(
             **{m: totals[m] for m in METRICS},
         }
     is_alike = is_of_one_kind(about)
-    for name, count, make in models(source, train, pool, seed, trials, ablate=ablate, is_alike=is_alike):
+    fits = models(source, train, pool, seed, trials, ablate=ablate, is_alike=is_alike)
+    if len(pair.source.devices) > 1:
+        fits = itertools.chain(fits, told_models(cache(lambda: told(pair, train, seed)), pool, seed, trials))
+    for name, count, make in fits:
         if (name, count) in done:
             continue
         began = time.perf_counter()
@@ -188,7 +214,7 @@ def main(
             done = {
                 (row["method"], row["trials"]) for row in kept if (row["source"], row["target"], row["seed"]) == about
             }
-            if is_whole(done, trials, ablate and seed < ABLATED):
+            if is_whole(done, trials, ablate and seed < ABLATED, len(source.devices) > 1):
                 continue
             own = list(rows_of(pair, seed, trials, ablate and seed < ABLATED, done))
             kept.add(*own)
