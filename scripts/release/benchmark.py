@@ -1,4 +1,4 @@
-"""Writes the leaderboard of the embedded hub, benchmark.json, from the results of the benchmark of models."""
+"""Writes the leaderboard of the embedded hub, benchmark.json, from the results of the benchmarks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from costhub.cards.site.facts import BASELINE, CEILING, MODEL
+from costhub.errors import DataError
 from costhub.hub.benchmark import BENCHMARK, BENCHMARK_VERSION
 from costhub.hub.catalogue.hubs import EMBEDDED
 from scripts.tables.benchmark import METRICS, MORE_TRACKS, TRACKS, Track, leaderboard, more_summaries
@@ -33,15 +34,63 @@ def benchmark_json(results: Path) -> dict[str, Any]:
     tracks.append(_track(UNSEEN, unseen_rows(read(results, "unseen_zen3"))))
     more = more_summaries(results)
     tracks += [_track(track, leaderboard(more, track)) for track in MORE_TRACKS]
-    versions = ", ".join(f"{name} {result['versions'][name]}" for name in ("tvm", "costhub"))
-    origin = {
-        "results": f"{RESULTS}/model_comparison.json (more: models.jsonl, unseen_zen3.json; shipped: evaluation.json)",
+    files = f"{RESULTS}/model_comparison.json (more: models.jsonl, unseen_zen3.json; shipped: evaluation.json)"
+    return {
+        "costhub": "benchmark",
+        "version": BENCHMARK_VERSION,
+        "origin": _origin(result, files),
+        "tracks": tracks,
+        "replay": replay_json(read(results, "replay")),
+    }
+
+
+def _origin(result: Mapping[str, Any], files: str) -> dict[str, str]:
+    """Where figures come from: the files, and the run that wrote them."""
+    return {
+        "results": files,
         "command": todays_command(result["command"]),
         "machine": result["machine"],
         "date": result["date"][:10],
-        "versions": versions,
+        "versions": ", ".join(f"{name} {result['versions'][name]}" for name in ("tvm", "costhub")),
     }
-    return {"costhub": "benchmark", "version": BENCHMARK_VERSION, "origin": origin, "tracks": tracks}
+
+
+def replay_json(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The replayed searches of a hub, a track for each device.
+
+    Args:
+        result: `replay.json`.
+
+    Raises:
+        DataError: Two rows of a device are about different workloads.
+    """
+    by_device: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        by_device.setdefault(row["device"], []).append(row)
+    tracks = [_replay_track(device, rows) for device, rows in by_device.items()]
+    return {"origin": _origin(result, f"{RESULTS}/replay.json"), "tracks": tracks}
+
+
+def _replay_track(device: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    workloads = set(rows[0]["by_workload"])
+    if any(set(row["by_workload"]) != workloads for row in rows):
+        raise DataError(f"replay.json compares searches of different workloads on {device}. Run its benchmark again.")
+    about = {key: rows[0][key] for key in ("workloads", "programs", "trials")}
+    return {"device": device, **about, "rows": [_replay_row(row) for row in rows]}
+
+
+def _replay_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "strategy": row["strategy"],
+        "model": row["model"],
+        "model_name": row["name"],
+        "method": row["method"] if row["model"] else "",
+        "kind": BASELINE if row["strategy"] == "random" else MODEL,
+        "seeds": row["seeds"],
+        "score": round(row["score"], 6),
+        "score_se": None if row["error"] is None else round(row["error"], 6),
+        "trials_to_95": row["near"],
+    }
 
 
 def unseen_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -9,13 +9,26 @@ from typing import Any
 
 import pytest
 
+from costhub.api.replay.bench import SUITE
 from costhub.errors import DataError
 from costhub.hub.benchmark import BENCHMARK, MAX_ROWS, read_benchmark
 from costhub.hub.catalogue.hubs import EMBEDDED
-from scripts.release.benchmark import RESULTS, benchmark_json
+from scripts.release.benchmark import RESULTS, benchmark_json, replay_json
 from scripts.tables.benchmark import TRACKS
 
 ROW = {"name": "mlp", "features": "tiles@1", "kind": "model", "seeds": 3, "top_1": 0.7, "top_1_se": 0.02}
+SEARCH = {
+    "strategy": "model",
+    "model": "auto",
+    "model_name": "lab/acme-mlp",
+    "method": "frozen",
+    "kind": "model",
+    "seeds": 5,
+    "score": -0.5,
+    "score_se": 0.1,
+    "trials_to_95": 2.5,
+}
+REPLAY = {"device": "acme", "workloads": 10, "programs": 160, "trials": 39, "rows": [SEARCH]}
 TRACK = {"title": "CPU", "device": "acme", "split": "s", "asks": "a", "workloads": 40, "rows": [ROW]}
 
 
@@ -73,6 +86,45 @@ def test_figures_and_what_is_known_of_their_run_are_read(tmp_path: Path) -> None
     assert read_benchmark(tmp_path / "none.json") is None
 
 
+def test_replayed_searches_are_read_and_files_without_any_too(tmp_path: Path) -> None:
+    found = read_benchmark(board(tmp_path, replay={"tracks": [REPLAY], "origin": {"date": "2027", "odd": 7}}))
+
+    assert found is not None
+    assert found[0].replay is not None
+    (track,) = found[0].replay.tracks
+    (entry,) = track.entries
+    assert (track.device_id, track.workloads, track.programs, track.trials) == ("acme", 10, 160, 39)
+    assert (entry.score, entry.error, entry.near, entry.model_name) == (-0.5, 0.1, 2.5, "lab/acme-mlp")
+    assert found[0].replay.origin == {"date": "2027"}
+    earlier = read_benchmark(board(tmp_path))
+    assert earlier is not None
+    assert earlier[0].replay is None
+
+
+def test_the_embedded_replayed_searches_are_those_of_the_suite() -> None:
+    found = read_benchmark(EMBEDDED / BENCHMARK)
+
+    assert found is not None
+    assert found[0].replay is not None
+    tracks = {track.device_id: track for track in found[0].replay.tracks}
+    assert set(tracks) == set(SUITE)
+    for track in tracks.values():
+        (baseline,) = [entry for entry in track.entries if entry.kind == "baseline"]
+        assert (baseline.strategy, baseline.model) == ("random", "")
+        assert abs(baseline.score) < 0.5  # of many searches, it would be 0
+    led = [entry for track in tracks.values() for entry in track.entries if entry.model]
+    assert all(entry.model_name.startswith("costhub/") and entry.method for entry in led)
+
+
+def test_searches_of_different_workloads_are_not_put_side_by_side() -> None:
+    result = json.loads((Path(__file__).parents[2] / RESULTS / "replay.json").read_text(encoding="utf-8"))
+    assert len(replay_json(result)["tracks"]) == len(SUITE)
+    result["rows"][0]["by_workload"] = {"0123456789ab": 0.5}
+
+    with pytest.raises(DataError, match="different workloads on nvidia-v100"):
+        replay_json(result)
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
@@ -83,6 +135,13 @@ def test_figures_and_what_is_known_of_their_run_are_read(tmp_path: Path) -> None
         ({"tracks": [{**TRACK, "rows": [{**ROW, "kind": "best"}]}]}, "of the kind 'best'"),
         ({"tracks": [{**TRACK, "rows": [{**ROW, "top_1": 1.5}]}]}, "top_1 1.5, expected 0 to 1"),
         ({"tracks": [{**TRACK, "rows": [ROW] * (MAX_ROWS + 1)}]}, "more than"),
+        ({"replay": [REPLAY]}, "expected an object as `replay`, got list"),
+        ({"replay": {}}, "expected a list of objects as `tracks`"),
+        ({"replay": {"tracks": [{**REPLAY, "programs": "160"}]}}, "expected a count as `programs`"),
+        ({"replay": {"tracks": [{**REPLAY, "rows": [{**SEARCH, "score": 1.01}]}]}}, "score 1.01, expected a number of"),
+        ({"replay": {"tracks": [{**REPLAY, "rows": [{**SEARCH, "trials_to_95": -1}]}]}}, "-1 as `trials_to_95`"),
+        ({"replay": {"tracks": [{**REPLAY, "rows": [{**SEARCH, "kind": "ceiling"}]}]}}, "of the kind 'ceiling'"),
+        ({"replay": {"tracks": [{**REPLAY, "rows": [SEARCH] * (MAX_ROWS + 1)}]}}, "more than"),
         ({"version": 99}, "Update costhub"),
     ],
 )

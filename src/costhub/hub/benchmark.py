@@ -7,7 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.site.facts import KINDS, METRICS, Entry, Leaderboard, Track, as_number
+from costhub.cards.site.facts import (
+    BASELINE,
+    KINDS,
+    METRICS,
+    MODEL,
+    Entry,
+    Leaderboard,
+    ReplayBoard,
+    ReplayEntry,
+    ReplayTrack,
+    Track,
+    as_number,
+)
 from costhub.errors import DataError
 from costhub.files import read_regular, refuse_newer
 
@@ -17,7 +29,7 @@ BENCHMARK_VERSION = 1
 """Incremented with every change that makes older files unreadable."""
 MAX_BYTES = 1 << 20
 MAX_ROWS = 500
-"""Row limit for all tracks together."""
+"""Row limit for all tracks together, and for all replayed searches."""
 _ORIGIN = ("results", "command", "machine", "date", "versions")
 
 
@@ -51,12 +63,60 @@ def read_benchmark(path: str | Path) -> tuple[Leaderboard, bytes] | None:
         raise DataError(f"{path} is not a leaderboard: expected an object with `tracks`.")
     refuse_newer(found, newest=BENCHMARK_VERSION, what=path, error=DataError)
     tracks = tuple(_track(track, path) for track in _list(found, "tracks", path))
+    _refuse_many(tracks, path)
+    return Leaderboard(tracks=tracks, origin=_origin(found), replay=_replay(found, path)), content
+
+
+def _refuse_many(tracks: Sequence[Track | ReplayTrack], path: Path) -> None:
     if sum(len(track.entries) for track in tracks) > MAX_ROWS:
         raise DataError(f"{path} has more than {MAX_ROWS} rows.")
-    origin = found.get("origin")
+
+
+def _origin(part: Mapping[str, Any]) -> dict[str, str]:
+    origin = part.get("origin")
     facts = origin if isinstance(origin, Mapping) else {}
-    kept = {key: facts[key] for key in _ORIGIN if isinstance(facts.get(key), str)}
-    return Leaderboard(tracks=tracks, origin=kept), content
+    return {key: facts[key] for key in _ORIGIN if isinstance(facts.get(key), str)}
+
+
+def _replay(found: Mapping[str, Any], path: Path) -> ReplayBoard | None:
+    """The replayed searches; files of earlier versions have none."""
+    part = found.get("replay")
+    if part is None:
+        return None
+    if not isinstance(part, Mapping):
+        raise DataError(f"{path} is not a leaderboard: expected an object as `replay`, got {type(part).__name__}.")
+    tracks = tuple(_replay_track(track, path) for track in _list(part, "tracks", path))
+    _refuse_many(tracks, path)
+    return ReplayBoard(tracks=tracks, origin=_origin(part))
+
+
+def _replay_track(track: Mapping[str, Any], path: Path) -> ReplayTrack:
+    return ReplayTrack(
+        device_id=_text(track, "device", path),
+        workloads=_count(track, "workloads", path),
+        programs=_count(track, "programs", path),
+        trials=_count(track, "trials", path),
+        entries=tuple(_replay_entry(row, path) for row in _list(track, "rows", path)),
+    )
+
+
+def _replay_entry(row: Mapping[str, Any], path: Path) -> ReplayEntry:
+    score, near = as_number(row.get("score")), as_number(row.get("trials_to_95"))
+    if score is None or score > 1.0:
+        raise DataError(f"{path} has the score {row.get('score')!r:.40}, expected a number of at most 1.")
+    if near is None or near < 0.0:
+        raise DataError(f"{path} has {row.get('trials_to_95')!r:.40} as `trials_to_95`, expected a number of trials.")
+    return ReplayEntry(
+        strategy=_text(row, "strategy", path),
+        model=_text(row, "model", path),
+        model_name=_text(row, "model_name", path),
+        method=_text(row, "method", path),
+        kind=_kind(row, (MODEL, BASELINE), path),
+        seeds=_count(row, "seeds", path),
+        score=score,
+        error=as_number(row.get("score_se")),
+        near=near,
+    )
 
 
 def _track(track: Mapping[str, Any], path: Path) -> Track:
@@ -71,17 +131,21 @@ def _track(track: Mapping[str, Any], path: Path) -> Track:
 
 
 def _entry(row: Mapping[str, Any], path: Path) -> Entry:
-    kind = _text(row, "kind", path)
-    if kind not in KINDS:
-        raise DataError(f"{path} has a row of the kind {kind!r}, expected one of {', '.join(KINDS)}.")
     return Entry(
         name=_text(row, "name", path),
         features=_text(row, "features", path),
-        kind=kind,
+        kind=_kind(row, KINDS, path),
         seeds=_count(row, "seeds", path),
         figures=_shares(row, METRICS, path),
         errors={name.removesuffix("_se"): v for name, v in _shares(row, [f"{m}_se" for m in METRICS], path).items()},
     )
+
+
+def _kind(row: Mapping[str, Any], kinds: Sequence[str], path: Path) -> str:
+    kind = _text(row, "kind", path)
+    if kind not in kinds:
+        raise DataError(f"{path} has a row of the kind {kind!r}, expected one of {', '.join(kinds)}.")
+    return kind
 
 
 def _list(mapping: Mapping[str, Any], key: str, path: Path) -> Sequence[Mapping[str, Any]]:

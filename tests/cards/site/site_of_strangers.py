@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from costhub.cards.site.facts import Entry, Leaderboard, Site, SiteDataset, SiteModel, Track
+from costhub.cards.site.facts import (
+    Entry,
+    Leaderboard,
+    ReplayBoard,
+    ReplayEntry,
+    ReplayTrack,
+    Site,
+    SiteDataset,
+    SiteModel,
+    Track,
+)
 from costhub.dataset.stats.folder_stats import CoverageCell
 
 HOSTILE = (
@@ -80,4 +90,25 @@ def _leaderboard(text: str) -> Leaderboard:
         workloads=40,
         entries=entries,
     )
-    return Leaderboard(tracks=(track,), origin={"results": f"a.json{text}", "date": "2026-01-02"})
+    origin = {"results": f"a.json{text}", "date": "2026-01-02"}
+    return Leaderboard(tracks=(track,), origin=origin, replay=_replay(text))
+
+
+def _replay(text: str) -> ReplayBoard:
+    played = (("genetic", "", -0.25, 12.0), ("model", "auto", 0.875, 2.5), ("random", "", 0.0, 14.0))
+    entries = tuple(
+        ReplayEntry(
+            strategy=f"{strategy}{text}",
+            model=model and f"{model}{text}",
+            model_name=model and f"lab/acme-one-gbt{text}",
+            method=model and f"frozen{text}",
+            kind="baseline" if strategy == "random" else "model",
+            seeds=5,
+            score=score,
+            error=None if strategy == "genetic" else 0.03,
+            near=near,
+        )
+        for strategy, model, score, near in played
+    )
+    track = ReplayTrack(device_id=f"acme-one{text}", workloads=10, programs=1600, trials=39, entries=entries)
+    return ReplayBoard(tracks=(track,), origin={"results": f"b.json{text}", "date": "2026-01-03"})

@@ -145,6 +145,15 @@ def test_the_leaderboard_sorts_and_filters_like_the_other_tables(show: Show) -> 
 
 
 @needs_browser
+def test_replayed_searches_sort_and_filter_like_the_other_tables(show: Show) -> None:
+    fewest = "{ const head = document.querySelectorAll('#searches th button')[3]; head.click(); head.click(); }"
+
+    assert show(make_site()).rows("searches") == ["model", "random", "genetic"]
+    assert show(make_site(), then=fewest).rows("searches") == ["model", "genetic", "random"]
+    assert show(make_site(), "?q=acme-one+auto").rows("searches") == ["model"]
+
+
+@needs_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_is_as_wide_as_the_screen(show: Show, width: int) -> None:
     """Tables scroll by themselves; what is wider than the screen would have to be scrolled with the whole page."""

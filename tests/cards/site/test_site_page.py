@@ -27,7 +27,7 @@ def rest_of(page: str) -> Any:
 def test_all_sections_are_there_and_linked() -> None:
     page = rest_of(site_page(make_site(pictures={"adaptation.png": "pictures/0a.png"})))
 
-    titles = ("Leaderboard", "Models", "Figures", "Curves", "Data", "Devices", "Cards")
+    titles = ("Leaderboard", "Searches", "Models", "Figures", "Curves", "Data", "Devices", "Cards")
     ids = {value for name, value in page.attributes if name == "id"}
     links = [value for name, value in page.attributes if name == "href" and value.startswith("#")]
     assert {title.lower() for title in titles} <= ids
@@ -56,9 +56,20 @@ def test_the_leaderboard_says_where_its_figures_come_from() -> None:
 
     assert "New workloads: acme-one, split workload-40, 40 workloads." in page.text
     assert "The figures, as benchmark.json, come from a.json, 2026-01-02." in page.text
+    assert "1,600 programs, 39 trials." in page.text
+    assert "These figures are part of benchmark.json and come from b.json, 2026-01-03." in page.text
     without = rest_of(site_page(replace(make_site(), leaderboard=None)))
     assert ("id", "leaderboard") not in without.attributes
     assert ("href", "benchmark.json") not in without.attributes
+
+
+def test_a_leaderboard_without_replayed_searches_has_no_section_of_them() -> None:
+    site = make_site()
+    page = rest_of(site_page(replace(site, leaderboard=replace(site.leaderboard, replay=None))))
+
+    ids = {value for name, value in page.attributes if name == "id"}
+    assert "leaderboard" in ids
+    assert "searches" not in ids
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from costhub.cards.site.site_tables import (
     number_cell,
     operators_table,
     origin_text,
+    replay_tables,
 )
 
 make_site: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))["make_site"]
@@ -158,5 +159,21 @@ def test_figures_have_their_errors_and_a_bar_and_gaps_are_dashes() -> None:
     assert re.search(r"<td class=\"right\">\s*-\s*</td>", gbt)  # no pairwise
 
 
+def test_replayed_searches_stand_by_score_and_only_a_score_above_0_has_a_bar() -> None:
+    (table,) = replay_tables(make_site().leaderboard.replay)
+
+    head, model, random, genetic = lines(table)
+    assert head == ["strategy", "model", "score", "trials to 95 %", "seeds"]
+    assert model == ["model", "auto, frozen lab/acme-one-gbt", "0.88 ± 0.03", "2.5", "5"]
+    assert random == ["random (baseline)", "-", "0.00 ± 0.03", "14", "5"]
+    assert genetic == ["genetic", "-", "-0.25", "12", "5"]
+    assert re.findall(r"--part: ([\d.-]+)", table) == ["0.875", "0.000", "0.000"]
+    best, baseline, other = entries(table)
+    assert re.findall(r'best" data-value="([\d.]+)"', best) == ["0.875", "2.5"]
+    assert "best" not in baseline + other
+    assert ['class="muted"' in row for row in (best, baseline, other)] == [False, True, False]
+
+
 def test_the_origin_is_one_line() -> None:
     assert origin_text(make_site().leaderboard) == "a.json, 2026-01-02"
+    assert origin_text(make_site().leaderboard.replay) == "b.json, 2026-01-03"

@@ -96,12 +96,59 @@ class Track:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReplayEntry:
+    """A strategy in replayed searches, and the model that led it."""
+
+    strategy: str
+    model: str
+    """As it was named, such as `auto`; empty if there was none."""
+    model_name: str
+    """ORG/NAME of the model that this stood for."""
+    method: str
+    """How the model learned during the searches."""
+    kind: str
+    """MODEL or BASELINE."""
+    seeds: int
+    """Number of searches of each workload."""
+    score: float
+    """Mean over workloads: 1 if the optimum was found at once, 0 for random search, below 0 if worse."""
+    error: float | None
+    """Standard error of that mean."""
+    near: float
+    """Median over workloads of the trials to 95 % of the optimum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayTrack:
+    """Searches replayed among the measured programs of one device."""
+
+    device_id: str
+    workloads: int
+    programs: int
+    """Median over the workloads of the number of their programs."""
+    trials: int
+    """Median over the workloads of the trials of a search."""
+    entries: tuple[ReplayEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayBoard:
+    """The replayed searches of a hub, with the run that they come from."""
+
+    tracks: tuple[ReplayTrack, ...]
+    origin: Mapping[str, str]
+    """As in `Leaderboard`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Leaderboard:
     """The tracks of a hub, with the run that they come from."""
 
     tracks: tuple[Track, ...]
     origin: Mapping[str, str]
     """Known facts about the run, such as `results` (a file), `command`, `machine` and `date`."""
+    replay: ReplayBoard | None = None
+    """Searches replayed without a device; None if the hub has none."""
 
 
 @dataclass(frozen=True)

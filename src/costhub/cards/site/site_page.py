@@ -19,6 +19,7 @@ from costhub.cards.site.site_tables import (
     models_table,
     operators_table,
     origin_text,
+    replay_tables,
 )
 from costhub.versions import __version__
 
@@ -41,8 +42,10 @@ def site_page(site: Site) -> str:
     more = len(judged) - MOST_MODELS
     rest = f" {more} more models are in the table only." if more > 0 else ""
     board = site.leaderboard
+    replay = board and board.replay
     parts = {
         "Leaderboard": board and board.tracks,
+        "Searches": replay and replay.tracks,
         "Models": site.models or site.devices,
         "Figures": judged,
         "Curves": any(model.pictures for model in site.models),
@@ -65,6 +68,8 @@ def site_page(site: Site) -> str:
         "captions": {**PICTURES, EVALUATION_PICTURE: EVALUATION_CAPTION},
         "tracks": list(zip(board.tracks, leaderboard_tables(board), strict=True)) if board else [],
         "origin": origin_text(board) if board else "",
+        "replay_tracks": list(zip(replay.tracks, replay_tables(replay), strict=True)) if replay else [],
+        "replay_origin": origin_text(replay) if replay else "",
         "figures_svg": figures_svg(judged) if judged else "",
         "figures_caption": f"Bars: one standard error to either side.{rest}",
         "measurements": sum(sum(dataset.rows.values()) for dataset in site.datasets),

@@ -16,6 +16,9 @@ from costhub.cards.site.facts import (
     MODEL,
     Entry,
     Leaderboard,
+    ReplayBoard,
+    ReplayEntry,
+    ReplayTrack,
     Site,
     SiteDataset,
     SiteModel,
@@ -277,7 +280,35 @@ def _figure_cell(entry: Entry, metric: str, best: float, *, is_bar: bool) -> Sit
     )
 
 
-def origin_text(board: Leaderboard) -> str:
+def replay_tables(board: ReplayBoard) -> list[Markup]:
+    """A table for each device, the highest score first; the best of each column is bold."""
+    return [_replay_table(track) for track in board.tracks]
+
+
+def _replay_table(track: ReplayTrack) -> Markup:
+    best = max((entry.score for entry in track.entries), default=0.0)
+    fewest = min((entry.near for entry in track.entries), default=0.0)
+    ordered = sorted(track.entries, key=lambda entry: -entry.score)
+    rows = [_replay_row(entry, track.device_id, best, fewest) for entry in ordered]
+    titles = ("strategy", "model", "score", "trials to 95 %", "seeds")
+    return filter_table(f"replayed searches on {track.device_id}", titles, rows, numeric=range(2, 5))
+
+
+def _replay_row(entry: ReplayEntry, device_id: str, best: float, fewest: float) -> SiteRow:
+    is_baseline = entry.kind == BASELINE
+    score = f"{entry.score:.2f}" + ("" if entry.error is None else f" ± {entry.error:.2f}")
+    cells = (
+        SiteCell(f"{entry.strategy} (baseline)" if is_baseline else entry.strategy),
+        SiteCell(", ".join(filter(None, (entry.model, entry.method))), entry.model_name),
+        # A score below 0 has no bar.
+        SiteCell(score, value=entry.score, part=max(entry.score, 0.0), is_best=f"{entry.score:.2f}" == f"{best:.2f}"),
+        SiteCell(f"{entry.near:g}", value=entry.near, is_best=entry.near == fewest),
+        SiteCell(str(entry.seeds), value=entry.seeds),
+    )
+    return SiteRow(cells, device_id, is_muted=is_baseline)
+
+
+def origin_text(board: Leaderboard | ReplayBoard) -> str:
     """Where the figures come from, in one line.
 
     Example:
