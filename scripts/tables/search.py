@@ -185,25 +185,29 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def replay_table(result: Mapping[str, Any]) -> str:
-    """One line per strategy and model: the score on each device, and the mean over those that it was played on.
+    """The scores, then the trials to 95 % of the optimum: a line per strategy and model, a column per device.
 
     Args:
-        result: `rows` of the benchmark `replay`.
+        result: `rows` of the benchmark `replay`. A mean is shown of scores on all devices only.
     """
     rows = result["rows"]
     devices = list(dict.fromkeys(row["device"] for row in rows))
-    lines = []
-    for strategy, model, method in dict.fromkeys((row["strategy"], row["model"], row["method"]) for row in rows):
-        own = [row for row in rows if (row["strategy"], row["model"], row["method"]) == (strategy, model, method)]
-        scores = {row["device"]: f"{row['score']:.2f} ± {row['error']:.2f}" for row in own}
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["strategy"], row["model"], row["method"]), []).append(row)
+    scores, trials = [], []
+    for (strategy, model, method), own in groups.items():
+        about = {"strategy": strategy, "led": f"`{model}`, {method}" if model else "-"}
         mean = statistics.fmean(row["score"] for row in own) if len(own) == len(devices) else None
-        led = f"`{model}`, {method}" if model else "-"
-        near = " / ".join(f"{row['near']:.0f}" for row in own)
-        lines.append({"strategy": strategy, "led": led, **scores, "mean": mean, "near": near})
+        by_device = {row["device"]: f"{row['score']:.2f} ± {row['error']:.2f}" for row in own}
+        scores.append({**about, **by_device, "mean": mean})
+        trials.append({**about, **{row["device"]: f"{row['near']:g}" for row in own}})
     columns = [TableColumn("strategy", "strategy"), TableColumn("led", "model, learning")]
     columns += [TableColumn(device, f"`{device}`", align="right") for device in devices]
-    columns += [number("mean", "mean", ".2f"), TableColumn("near", "trials to 95 % of the optimum", align="right")]
-    return markdown_table(lines, columns)
+    return (
+        f"**Score**\n\n{markdown_table(scores, [*columns, number('mean', 'mean', '.2f')])}\n\n"
+        f"**Trials to 95 % of the optimum**\n\n{markdown_table(trials, columns)}"
+    )
 
 
 SEARCH_TABLES = {

@@ -95,7 +95,7 @@ def command(
 ) -> None:
     """Replay searches among programs that have already been measured, and score them.
 
-    Each search chooses among hundreds of measured programs of a workload that the device's models have not learned
+    Each search chooses among the measured programs of a workload that the device's models have not learned
     from. The score is 1 for a search that finds the optimum at once, 0 for random search, and below 0 for a worse one.
     A file of your own is run as is.
     """

@@ -16,6 +16,15 @@ def row(entry: Entry, device: str, *, trials: int = 24) -> dict[str, object]:
     return row_of(entry, device, ReplayResult("random", "", "", settings, scores), 1.5)
 
 
+def tables(result: dict[str, object]) -> list[list[list[str]]]:
+    """The cells of each line of each table."""
+    found: list[list[list[str]]] = []
+    for part in replay_table(result).split("\n\n"):
+        if part.startswith("|"):
+            found.append([[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()])
+    return found
+
+
 def test_a_row_has_the_scores_and_the_curve_to_the_end_of_the_search() -> None:
     found = row(ENTRIES[0], "made")
 
@@ -31,9 +40,19 @@ def test_a_row_has_the_scores_and_the_curve_to_the_end_of_the_search() -> None:
 def test_a_mean_is_shown_of_what_was_played_on_every_device() -> None:
     rows = [row(ENTRIES[0], "a"), row(ENTRIES[0], "b"), row(Entry("model", "mine"), "a")]
 
-    lines = replay_table({"rows": rows}).splitlines()
+    (_, _, random, mine), _ = tables({"rows": rows})
 
-    mean = f"{(rows[0]['score'] + rows[1]['score']) / 2:.2f}"  # type: ignore[operator]
-    assert lines[2].split("|")[5].strip() == mean
-    assert lines[3].split("|")[5].strip() == "-"
-    assert "`mine`, frozen" in lines[3]
+    assert random[-1] == f"{(rows[0]['score'] + rows[1]['score']) / 2:.2f}"  # type: ignore[operator]
+    assert mine[:2] == ["model", "`mine`, frozen"]
+    assert mine[-1] == "-"
+
+
+def test_trials_stand_below_the_device_that_they_are_of() -> None:
+    mine, theirs = Entry("model", "mine"), Entry("model", "theirs")
+    played = [(ENTRIES[0], "a", 6.0), (ENTRIES[0], "b", 34.5), (mine, "b", 2.5), (mine, "a", 17.0), (theirs, "b", 9.0)]
+
+    scores, trials = tables({"rows": [{**row(entry, device), "near": near} for entry, device, near in played]})
+
+    assert trials[0] == ["strategy", "model, learning", "`a`", "`b`"]
+    assert scores[0] == [*trials[0], "mean"]
+    assert [line[2:] for line in trials[2:]] == [["6", "34.5"], ["17", "2.5"], ["-", "9"]]
