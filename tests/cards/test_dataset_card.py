@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import DatasetCard as HubCard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +26,7 @@ from costhub.cards.dataset_card import (
 from costhub.cards.markdown import split
 from costhub.dataset.readme import CONFIGS, readme_text
 from costhub.errors import DataError
+from costhub.hub.catalogue.hubs import EMBEDDED
 
 AWKWARD = (
     *(
@@ -236,6 +241,61 @@ def test_several_licences_and_unknown_ones_are_announced(licences: list[str], ex
 )
 def test_the_size_is_one_that_the_hub_files_by(rows: int, size: str) -> None:
     assert split(render(replace(CARD, rows=rows)))[0]["size_categories"] == [size]
+
+
+SHIPPED = sorted(EMBEDDED.glob("datasets/*/*"))
+
+
+def number_of(size: str) -> int:
+    """What the hub's `10K` stands for."""
+    return int(size.replace("K", "000").replace("M", "000000"))
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_the_hubs_client_reads_a_shipped_card_whole(folder: Path) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    block, body = split(text)
+
+    card = HubCard(text, ignore_metadata_errors=False)
+
+    assert card.data.to_dict() == block
+    assert card.text.strip() == body.strip()
+    # The hub's page may write a card back, as its client does.
+    assert parse(str(card)) == parse(text)
+
+
+@pytest.mark.filterwarnings("default")  # datasets' own
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_a_shipped_card_is_filed_under_words_that_the_hub_knows(folder: Path) -> None:
+    pytest.importorskip("datasets")
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    known = {
+        name: json.loads(files("datasets.utils.resources").joinpath(f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("size_categories", "creators")
+    }
+
+    data = HubCard(text, ignore_metadata_errors=False).data
+    (size,) = data.size_categories
+    least, _, most = size.partition("<n<")
+
+    assert size in known["size_categories"]
+    assert number_of(least) <= parse(text).rows < number_of(most)
+    assert set(data.annotations_creators) <= set(known["creators"]["annotations"])
+
+
+@pytest.mark.filterwarnings("default")  # datasets' own
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_the_configurations_of_a_shipped_card_are_sound_and_find_files(folder: Path) -> None:
+    metadata = pytest.importorskip("datasets.utils.metadata")
+    text = (folder / "README.md").read_text(encoding="utf-8")
+
+    configs = metadata.MetadataConfigs.from_dataset_card_data(HubCard(text, ignore_metadata_errors=False).data)
+
+    assert configs.get_default_config_name() == "measurements"
+    assert {row["device_id"] for row in parse(text).devices if row["rows"]} < set(configs)
+    for name, config in configs.items():
+        (entry,) = config["data_files"]
+        assert list(folder.glob(entry["path"])), name
 
 
 @pytest.mark.parametrize("licences", [[], [""], ["MIT", " "]])
