@@ -160,13 +160,18 @@ def _replayed(counts: Mapping[str, Any]) -> str:
 
 
 def agreement_table(result: Result) -> str:
-    """One line for every two devices that share programs, without parts of one chip."""
+    """One line for every two devices of one kind, without parts of one chip.
+
+    Args:
+        result: `rows` of the benchmark `agreement`. A pair without programs shares none.
+    """
     columns = (
         TableColumn("measured", "latencies"),
         TableColumn("one", "device"),
         TableColumn("other", "and"),
-        number("workloads", "workloads", "d"),
-        number("programs", "programs", ",d"),
+        number("shared", "programs of both", ",d"),
+        number("workloads", "workloads with several", ",d"),
+        number("programs", "programs of these", ",d"),
         number("pairwise", "pairs in the same order", ".3f"),
         number("top_1", "top-1 by the other's order", ".3f"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scripts.tables.data import (
     DATA_TABLES,
+    agreement_table,
     ansor_table,
     cuts_table,
     dataset_table,
@@ -93,6 +94,22 @@ def test_old_databases_are_listed_with_what_was_refused() -> None:
 
     assert "| a/b | 0.16 | JSON | 2 | 1,200 | 3 | 0 | 4 |" in shown
     assert shown.endswith("- a/b, 4 refused: it is blank.")
+
+
+def test_devices_that_share_no_program_are_shown_too_and_parts_of_a_chip_are_not() -> None:
+    figures = {"shared": 12, "workloads": 2, "programs": 9, "pairwise": 0.75, "top_1": 0.9}
+    nothing = {"shared": 0, "workloads": 0, "programs": 0, "pairwise": None, "top_1": None}
+    rows = [
+        {"measured": "native", "one": "a-2c", "other": "b-2c", **figures},
+        {"measured": "native", "one": "a-2c", "other": "b-1c", **figures},
+        {"measured": "native x transplanted", "one": "c", "other": "d", **nothing},
+    ]
+
+    *_, both, none = agreement_table({"rows": rows}).splitlines()
+
+    assert both == "| native | a-2c | b-2c | 12 | 2 | 9 | 0.750 | 0.900 |"
+    assert none == "| native x transplanted | c | d | 0 | 0 | 0 | - | - |"
+    assert "b-1c" not in agreement_table({"rows": rows})
 
 
 def test_lost_workloads_are_summed_over_operators() -> None:
