@@ -88,6 +88,10 @@ def test_the_report_holds_what_was_said(compiled: Compilation) -> None:
     assert report == json.loads(json.dumps(compiled.summary))
     assert (report["costhub"], report["version"], report["runs_here"]) == ("compile report", 1, True)
     assert [row["workload"] for row in report["workloads"]] == ["product", "conv"]
+    stages = report["stages"]
+    assert stages.keys() == {"opening", "scheduling", "finishing", "other"}
+    own = sum(sum(row["stages"].values()) for row in report["workloads"])
+    assert 0.0 < own < stages["scheduling"]
     text = str(compiled)
     assert text.startswith("kernel ")
     assert "Nothing was measured. Of 2 schedules" in text

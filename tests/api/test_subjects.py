@@ -6,6 +6,7 @@ import json
 import math
 import os
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from costhub.api.subjects import Subjects, is_network, named_jobs, network_jobs,
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import UnknownNameError, WorkloadError
+from costhub.search.result import EXTRACTING, READING, StageTimer
 
 
 def test_a_name_a_suite_and_a_file_are_jobs(tmp_path: Path) -> None:
@@ -129,6 +131,23 @@ def test_the_last_layer_of_a_language_model_is_tuned_too() -> None:
 
     megabytes = [sum(4 * math.prod(shape) for _, shape in argument_shapes(job.mod)) / 2**20 for job in jobs]
     assert 100 < max(megabytes) < 256
+
+
+@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
+def test_reading_a_network_is_a_stage_beside_finding_its_kernels(tmp_path: Path) -> None:
+    import torch
+
+    program = torch.export.export(torch.nn.Linear(512, 512).eval(), (torch.ones(3, 512),))
+    torch.export.save(program, tmp_path / "dense.pt2")
+    stages, start = StageTimer(), perf_counter()
+
+    jobs = network_jobs([str(tmp_path / "dense.pt2")], '{"kind": "llvm", "num-cores": 1}', stages=stages)
+
+    seconds = stages.seconds()
+    assert len(jobs) == 1
+    assert seconds[READING] > 0.0
+    assert seconds[EXTRACTING] > 0.0
+    assert sum(seconds.values()) <= perf_counter() - start
 
 
 @pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -118,6 +120,7 @@ def test_what_does_not_exist_is_refused_first(tmp_path: Path, arguments: dict[st
 def test_a_module_is_tuned_with_a_model_of_ones_own(tmp_path: Path) -> None:
     model = load_model("nvidia-h200", arch="mlp")
     mod = find_workload("matmul.128x128x128").module()
+    start = time.time()
 
     found = tune({"mine": mod}, tmp_path / "tuned", trials=4, model=model, options=TuneOptions(strategy="random"))
 
@@ -128,6 +131,11 @@ def test_a_module_is_tuned_with_a_model_of_ones_own(tmp_path: Path) -> None:
     assert found.summary["model"] == "costhub/nvidia-h200-mlp"
     assert found.summary["command"].startswith("costhub.tune('mine', ")
     assert json.loads((tmp_path / "tuned/report.json").read_text()) == json.loads(json.dumps(found.summary))
+    stages = found.summary["stages"]
+    assert stages.keys() == {"opening", "searching", "reporting", "finishing", "other"}
+    began = datetime.fromisoformat(found.summary["began"]).timestamp()
+    assert start - 0.001 <= began < began + sum(stages.values()) <= time.time() + 0.001
+    assert sum(result.stages.values()) < stages["searching"]
     assert found.report.is_file()
     assert (found.database / "database_tuning_record.json").is_file()
 
@@ -152,6 +160,9 @@ def test_an_exported_network_becomes_a_function_of_torch_tensors(tmp_path: Path)
 
     assert found.library == tmp_path / "tuned/network.so"
     assert found.latency_us == found.networks[0].latencies["tuned"].median_us
+    stages = found.summary["stages"]
+    assert min(stages["reading"], stages["extracting"]) > 0.0
+    assert sum(found.networks[0].stages.values()) < stages["finishing"]
     loaded = found.load()
     torch.testing.assert_close(loaded(example), network(example).detach(), rtol=1e-4, atol=1e-4)
     assert loaded.threads == found.networks[0].threads

@@ -39,12 +39,13 @@ def test_three_reports_are_written_that_say_the_same(tmp_path: Path) -> None:
             "cores": 2,
         },
     )
-    summary = report.write([NETWORK])
+    summary = report.write([NETWORK], stages={"searching": 2.0})
 
     assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(summary))
     assert summary["networks"][0]["latencies"]["tuned"]["median_us"] == 30.0
     assert summary["estimate"] == [(0, 30.0), (1, 24.0), (2, 23.0), (3, 17.0)]
     assert summary["workloads"][0]["share_before"] == 0.9
+    assert summary["stages"] == {"searching": 2.0}
     for name in ("report.md", "report.html"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "30.0 µs per call" in text

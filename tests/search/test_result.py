@@ -36,6 +36,14 @@ def test_a_stage_within_another_is_not_counted_twice() -> None:
     assert clock.seconds() == {"other": 2.0, "prediction": 2.0, "features": 1.0}
 
 
+def test_what_a_child_process_did_meanwhile_is_a_stage_of_its_own() -> None:
+    clock = StageTimer()
+    with clock.during("extracting"):
+        clock.move(0.75, "extracting", "reading")
+
+    assert clock.seconds() == {"other": 2.0, "extracting": 0.25, "reading": 0.75}
+
+
 def test_an_error_ends_a_stage() -> None:
     clock = StageTimer()
     with pytest.raises(ValueError, match="no"), clock.during("running"):

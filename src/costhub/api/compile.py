@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
+    from costhub.search.result import StageTimer
     from costhub.search.whole_network.finish import FinishedNetwork
     from costhub.search.whole_network.tuned_network import TunedNetwork
     from costhub.search.zero_trials.compile import CompiledKernel
@@ -204,11 +205,15 @@ def compile(
     subjects = read_subjects(what, Path(out))
     subjects.check()
     check_lowering(subjects, options.lowering)
-    found = find_target(device)
+    from costhub.search.result import OPENING, StageTimer
     from costhub.search.zero_trials.known import KnownSchedules
 
-    known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
-    run = _Compilation(subjects, Path(out), found, chosen.for_device(found.row), options, progress)
+    began, stages = datetime.datetime.now(datetime.timezone.utc), StageTimer()
+    with stages.during(OPENING):
+        found = find_target(device)
+        known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
+        ranker = chosen.for_device(found.row)
+    run = _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages)
     return run.run(plan, known)
 
 
@@ -250,16 +255,19 @@ class _Compilation:
     model: ChosenModel
     options: CompileOptions
     progress: bool
+    began: datetime.datetime
+    stages: StageTimer
 
     def run(self, plan: ZeroTrialPlan, known: KnownSchedules) -> Compilation:
         """Chooses schedules, compiles networks and writes the report."""
         from costhub.search.database import SearchFolder
+        from costhub.search.result import FINISHING, SCHEDULING
 
         log.info("%s", self.model.line)
         jobs = self.subjects.jobs()
         own = frozenset(job.name for job in jobs)
         target, networks = self.found.target, self.subjects.networks
-        jobs += network_jobs(networks, target.target, self.options.lowering)
+        jobs += network_jobs(networks, target.target, self.options.lowering, stages=self.stages)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
         if len({job.name for job in jobs}) < len(jobs):
@@ -269,8 +277,10 @@ class _Compilation:
             _remove_libraries(self.out)
             begun = {"costhub": KIND, "version": REPORT_VERSION, "is_finished": False}
             write_replacing(self.out / REPORT, json.dumps(begun).encode())
-            kernels = self._kernels(jobs, known, plan, folder, own)
-            finished = self._networks()
+            with self.stages.during(SCHEDULING):
+                kernels = self._kernels(jobs, known, plan, folder, own)
+            with self.stages.during(FINISHING):
+                finished = self._networks()
             summary = self._summary(kernels, finished, known, plan)
             write_replacing(self.out / REPORT, json.dumps(summary, indent=1).encode())
         return Compilation(self.out, tuple(kernels), tuple(finished), summary)
@@ -355,6 +365,8 @@ class _Compilation:
             "plan": asdict(plan),
             "without": list(self.options.without),
             "command": self.options.command or f"costhub.compile({what!r}, {str(self.out)!r})",
+            "began": self.began.isoformat(timespec="milliseconds"),
+            "stages": self.stages.seconds(),
             "database": str(self.out),
             "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "versions": {"costhub": costhub_version(), **installed_versions()},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.collector.workloads.network_source import Lowering
     from costhub.search.options import Job
+    from costhub.search.result import StageTimer
 
 log = logging.getLogger("costhub")
 
@@ -345,13 +346,16 @@ MOST_BYTES = 2.0**28
 reads 150 MB for each token, takes more of the network's time than all other layers."""
 
 
-def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None = None) -> list[Job]:
+def network_jobs(
+    networks: Sequence[str], target: str, lowering: Lowering | None = None, *, stages: StageTimer | None = None
+) -> list[Job]:
     """The kernels of networks, weighted by how often they are called.
 
     Args:
         networks: What `costhub.collector.workloads.network_kernels.network_workloads` takes.
         target: The TVM target, as JSON.
         lowering: How operators are lowered to kernels; by default as TVM does it on its own.
+        stages: Counts the seconds of reading and of extraction.
 
     Raises:
         WorkloadError: A network has no kernel that TVM can tune.
@@ -361,16 +365,24 @@ def network_jobs(networks: Sequence[str], target: str, lowering: Lowering | None
     from costhub.collector.workloads.network_kernels import network_workloads
     from costhub.collector.workloads.network_source import AS_IN_TORCH
     from costhub.search.options import Job
+    from costhub.search.result import EXTRACTING, READING, StageTimer
 
     if not networks:
         return []
     if lowering is not None:
         lowering.check(target, networks)
-    found = network_workloads(
-        networks,
-        target=target,
-        most_bytes=MOST_BYTES,
-        lowering=lowering or AS_IN_TORCH,
-        on_network=report_network,
-    )
+    timer = stages or StageTimer()
+
+    def report(found: NetworkReport) -> None:
+        timer.move(found.reading_s, EXTRACTING, READING)
+        report_network(found)
+
+    with timer.during(EXTRACTING):
+        found = network_workloads(
+            networks,
+            target=target,
+            most_bytes=MOST_BYTES,
+            lowering=lowering or AS_IN_TORCH,
+            on_network=report,
+        )
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import logging
 import os
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
-    from costhub.search.result import TuneResult
+    from costhub.search.result import StageTimer, TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
     from costhub.search.zero_trials.known import KnownSchedules
 
@@ -191,13 +192,16 @@ class _Search:
         """Searches, compiles networks, and writes the report."""
         from costhub.api.tuning import Tuning
         from costhub.search.database import SearchFolder, measured_programs
+        from costhub.search.result import FINISHING, OPENING, REPORTING, SEARCHING, StageTimer
 
-        load = load_average()  # before this search adds to it
+        load, stages = load_average(), StageTimer()  # before this search adds to the load
+        began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         out, networks, jobs = self.out, self.subjects.networks, self.subjects.jobs()
         with SearchFolder(out) as folder, ExitStack() as measuring:
             earlier = read_report(out)
-            measurer = measuring.enter_context(open_measurer(device))
-            model = self.chosen.for_device(measurer.device)
+            with stages.during(OPENING):
+                measurer = measuring.enter_context(open_measurer(device))
+                model = self.chosen.for_device(measurer.device)
             log.info("%s", model.line)
             for sentence in advise(model, measurer):
                 log.info(sentence)
@@ -210,23 +214,26 @@ class _Search:
                 )
             if networks:
                 log.info("Finding the kernels of %s ...", " and ".join(networks))
-            jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering)
+            jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering, stages=stages)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             cap = self.trials * len(jobs)
             ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
-            results = self._search(jobs, model.model, measurer, folder, shown)
+            with stages.during(SEARCHING):
+                results = self._search(jobs, model.model, measurer, folder, shown, stages)
             stopped = shown.stopped(self.options.stop)
             ended = stopped.to_json() if stopped else ended
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
             machine = {"load_average": load, "cores": os.cpu_count()}
-            about = {**self._about(model), **machine, "cap": cap, "stopped": ended}
+            about = {**self._about(model), **machine, "began": began, "cap": cap, "stopped": ended}
             report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
-            report.write()  # Keeps the results, even if a network fails.
-            finished = _finished(networks, measurer, out, self.options)
-            return Tuning(out, tuple(results), tuple(finished), report.write(finished))
+            with stages.during(REPORTING):  # Keeps the results, even if a network fails.
+                report.write(stages=stages.seconds())
+            with stages.during(FINISHING):
+                finished = _finished(networks, measurer, out, self.options)
+            return Tuning(out, tuple(results), tuple(finished), report.write(finished, stages=stages.seconds()))
 
     def _search(
         self,
@@ -235,16 +242,20 @@ class _Search:
         measurer: Measurer,
         folder: SearchFolder,
         shown: TuneProgress,
+        stages: StageTimer,
     ) -> list[TuneResult]:
         from costhub.search.options import SEARCH_STOPS, Search, find_selection
+        from costhub.search.result import OPENING
         from costhub.search.strategies.by_name import find_strategy
         from costhub.search.tune import tune_all
         from costhub.transfer.methods.by_name import find_method
 
+        with stages.during(OPENING):
+            known = None if self.options.from_scratch else known_schedules(measurer.device)
         search = Search(
             model,
             draft=None if self.draft is None else self.draft.for_device(measurer.device).model,
-            known=None if self.options.from_scratch else known_schedules(measurer.device),
+            known=known,
             method=find_method(self.options.method),
             strategy=find_strategy(self.options.strategy),
             selection=find_selection(self.options.select),

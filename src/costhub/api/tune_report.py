@@ -105,26 +105,29 @@ class TuneReport:
     """This machine's row of the devices table."""
     about: Mapping[str, Any]
     """`model`, `model_reason`, `method`, `command`, `load_average` and `cores` of this machine at the start,
-    `cap`, the trials of all workloads together, and `stopped`, why a rule ended the search."""
+    `began`, when that was, `cap`, the trials of all workloads together, and `stopped`, why a rule ended the search."""
     earlier: Mapping[str, Any] | None = None
     """The report of the previous search, see `read_report`; its workloads and networks are kept."""
 
-    def write(self, networks: Sequence[FinishedNetwork] = ()) -> dict[str, Any]:
+    def write(
+        self, networks: Sequence[FinishedNetwork] = (), *, stages: Mapping[str, float] | None = None
+    ) -> dict[str, Any]:
         """Writes report.html, report.md with its pictures, and report.json; returns what report.json holds.
 
         Args:
             networks: The whole networks that are finished.
+            stages: Stage of this run, see `costhub.search.result` -> seconds until now.
         """
         from costhub.cards.reports.tune import tune_markdown, tune_page, tune_pictures
 
-        summary = self._summary(networks)
+        summary = self._summary(networks, stages or {})
         plots = tune_pictures(summary, self.out)
         _write_whole(self.out / "report.md", tune_markdown(summary, plots=plots))
         _write_whole(self.out / "report.html", tune_page(summary))
         _write_whole(self.out / REPORT, json.dumps(summary, indent=1))
         return summary
 
-    def _summary(self, networks: Sequence[FinishedNetwork]) -> dict[str, Any]:
+    def _summary(self, networks: Sequence[FinishedNetwork], stages: Mapping[str, float]) -> dict[str, Any]:
         from costhub.hub.catalogue.devices import complete_device_row
         from costhub.search.whole_network.estimate import network_curve, with_time_shares
         from costhub.versions import costhub_version, installed_versions
@@ -151,6 +154,7 @@ class TuneReport:
             "peak_gflops_bfloat16": device.get("peak_gflops_bfloat16"),
             "peak_source": self._peak_source(),
             **self.about,
+            "stages": dict(stages),
             "database": str(self.out),
             "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "versions": {"costhub": costhub_version(), **installed_versions()},

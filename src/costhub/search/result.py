@@ -27,6 +27,21 @@ RUNNING = "running"
 
 STAGES = (EVOLUTION, FEATURES, PREDICTION, LEARNING, BUILDING, RUNNING, OTHER)
 
+OPENING = "opening"
+"""The first stage of a whole run: loading the model and the known schedules, and identifying the device."""
+READING = "reading"
+"""Reading networks: torch exports them and TVM imports them, both imported first."""
+EXTRACTING = "extracting"
+"""Lowering and fusing networks, and finding their kernels."""
+SEARCHING = "searching"
+"""The search for all kernels; the stages of each add up to less, by the start of processes."""
+SCHEDULING = "scheduling"
+"""Choosing, building and checking schedules of all kernels without measuring."""
+REPORTING = "reporting"
+"""Writing reports and pictures, except the last ones, which contain these seconds."""
+FINISHING = "finishing"
+"""Compiling whole networks, checking and timing them; the stages of each network add up to less."""
+
 
 class StageTimer:
     """A stopwatch with a hand for each stage; exactly one of them moves.
@@ -60,6 +75,11 @@ class StageTimer:
         """Stage -> seconds until now, without waiting; with it, they would add up to the stopwatch's age."""
         self._turn(self._stage)
         return {stage: spent for stage, spent in self._seconds.items() if stage != WAITING}
+
+    def move(self, seconds: float, before: str, stage: str) -> None:
+        """Counts to `stage` seconds that were counted to `before`: a child process tells what it did meanwhile."""
+        for name, change in ((before, -seconds), (stage, seconds)):
+            self._seconds[name] = self._seconds.get(name, 0.0) + change
 
     def _turn(self, stage: str) -> str:
         now, before = perf_counter(), self._stage

@@ -49,6 +49,7 @@ def test_weights_count_the_calls_of_a_kernel(file: str) -> None:
     weights = sorted((task.family, task.weight) for task in found.tasks)
     assert weights == [("conv", 1.0), ("matmul", 1.0), ("matmul", 2.0)]
     assert found.functions > 4
+    assert found.reading_s > 0.0
 
 
 def test_what_moves_data_only_is_left_out_and_counted(file: str) -> None:

@@ -26,7 +26,7 @@ from costhub.search.whole_network.finish import (
     finish_network,
     rms_error,
 )
-from costhub.search.whole_network.network_timer import NetworkTimer
+from costhub.search.whole_network.network_timer import ROUNDS, SECONDS, NetworkTimer
 
 VALUES = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
 
@@ -89,6 +89,9 @@ def test_a_network_is_written_where_its_outputs_are_torchs(
     assert steps == ["compiling small", "checking and timing small"]
     assert found.library == str(tmp_path / "small.so")
     assert [path.name for path in tmp_path.iterdir()] == ["small.so"]
+    assert list(found.stages) == ["reading", "compiling", "compiling untuned", "checking", "timing"]
+    assert found.stages["timing"] > 3 * ROUNDS * SECONDS  # of three forms
+    assert min(found.stages.values()) > 0.0
     machine = relax.VirtualMachine(tvm.runtime.load_module(found.library), tvm.cpu())
     (output,) = machine["main"](tvm.runtime.tensor(np.zeros((1, 3, 32, 32), np.float32)))
     assert output.shape == (1, 10)

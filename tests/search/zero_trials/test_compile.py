@@ -42,6 +42,8 @@ def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> N
 
     assert chosen is own[0]
     assert (found.check, len(found.failed)) == (COMPARED, 1)
+    assert set(found.stages) == {"building", "replaying", "comparing"}  # The ranking was made here, by hand.
+    assert min(found.stages.values()) > 0.0
     assert none is None
     assert nothing.check is None
     assert (nothing.error or "").startswith("None of the 1 best programs is correct:")
@@ -54,6 +56,9 @@ def test_what_cannot_run_here_is_built_and_in_the_database(linear: Any, tmp_path
         )
 
     assert (found.check, found.library, found.error) == (BUILT, None, None)
+    ranking = {"other", "space", "choosing", "features", "prediction"}
+    assert found.stages.keys() == ranking | {"carrying", "building", "replaying"}
+    assert found.seconds == pytest.approx(sum(found.stages[stage] for stage in ranking | {"carrying"}))
     assert len(SearchDatabase(tmp_path).database.get_all_tuning_records()) == 1
 
 

@@ -37,6 +37,8 @@ def test_all_sources_are_ranked_together_by_the_model(linear: Any) -> None:
     assert all(count > 0 for count in ranking.counts.values())
     assert sum(ranking.counts.values()) == len(ranking.programs)
     assert len({each.program.structure for each in ranking.programs}) == len(ranking.programs)
+    assert ranking.stages.keys() == {"other", "space", "carrying", "choosing", "features", "prediction"}
+    assert min(ranking.stages.values()) > 0.0
 
 
 def test_what_was_measured_on_the_device_itself_comes_first_by_its_latency(linear: Any) -> None:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,8 @@ class NetworkKernels:
     """Why kernels were left out, and how many for each reason."""
     open_sizes: Mapping[str, int] = field(default_factory=dict)
     """Places where the network leaves a size open -> the size used."""
+    reading_s: float = field(default=0.0, compare=False)
+    """Seconds until torch had exported the network and TVM imported it."""
 
 
 def extract_kernels(
@@ -85,6 +88,7 @@ def extract_kernels(
     Raises:
         WorkloadError: Torch or TVM fails.
     """
+    start = perf_counter()
     import tvm
     from tvm.s_tir.meta_schedule import relax_integration
 
@@ -95,10 +99,11 @@ def extract_kernels(
         source = read_network(
             network, device="meta", lanes=lowering.lanes(target), bf16_unit=lowering.bf16_unit(target)
         )
+        reading_s = perf_counter() - start
         tvm_target = tvm.target.Target(target)
         fused = fuse(source.mod, tvm_target, fast_math=lowering.fast_math)
         found = _extracted(relax_integration.extract_tasks(fused, tvm_target), bounds)
-        return replace(found, open_sizes=source.open_sizes)
+        return replace(found, open_sizes=source.open_sizes, reading_s=reading_s)
     except WorkloadError:
         raise
     except Exception as error:

@@ -69,6 +69,8 @@ class NetworkReport:
     """Seconds that extraction took."""
     open_sizes: Mapping[str, int] = field(default_factory=dict)
     """Places where the file leaves a size open (``axis 0 of x``) -> the size of the example input, which is used."""
+    reading_s: float = 0.0
+    """Seconds of these until torch had exported the network and TVM imported it."""
 
 
 def network_workloads(
@@ -174,4 +176,6 @@ def _extracted(child: Child, label: str, *args: Any) -> NetworkKernels:
 def _report(label: str, found: NetworkKernels, seconds: float) -> NetworkReport:
     kept = len(found.tasks)
     tasks = kept + sum(found.left_out.values())
-    return NetworkReport(label, found.functions, tasks, kept, found.left_out, seconds, found.open_sizes)
+    return NetworkReport(
+        label, found.functions, tasks, kept, found.left_out, seconds, found.open_sizes, found.reading_s
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,13 @@ from costhub.collector.workloads.relax_import import fuse
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.errors import NetworkError, class_and_line
 from costhub.search.database import open_database
+from costhub.search.result import READING, StageTimer
 from costhub.search.strategies.search_space import read_records
 from costhub.search.whole_network.default_schedules import is_gpu, schedule_untuned, scheduled_kernels
 from costhub.search.whole_network.prefetch import prefetch_weights
+
+COMPILING, COMPILING_UNTUNED = "compiling", "compiling untuned"
+"""Stages: compiling a network with the schedules of a database, and as TVM does by default."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,8 @@ class BuiltNetwork:
     compiled: CompiledNetwork
     inputs: tuple[Any, ...]
     """An example of each input, as NumPy arrays."""
+    stages: dict[str, float] = field(default_factory=dict)
+    """Stage -> seconds: reading the network, and compiling it twice."""
 
 
 def build_network(
@@ -169,6 +175,7 @@ def build_network(
     Raises:
         NetworkError: Torch or TVM fails.
     """
+    stages = StageTimer(READING)
     import numpy as np
     import tvm
 
@@ -177,11 +184,16 @@ def build_network(
         load_intrinsics(str(tvm_target.kind.name))
         source = read_network(network)
         tuned_source = source.in_blocks(lowering.lanes(target), bf16_unit=lowering.bf16_unit(target))
-        compiled = compile_network(tuned_source, tvm_target, Path(database), Path(tuned), fast_math=lowering.fast_math)
-        compile_network(source, tvm_target, None, Path(untuned))
+        with stages.during(COMPILING):
+            compiled = compile_network(
+                tuned_source, tvm_target, Path(database), Path(tuned), fast_math=lowering.fast_math
+            )
+        with stages.during(COMPILING_UNTUNED):
+            compile_network(source, tvm_target, None, Path(untuned))
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
-    return BuiltNetwork(compiled, tuple(distinguishing_input(np.asarray(value)) for value in source.inputs))
+    inputs = tuple(distinguishing_input(np.asarray(value)) for value in source.inputs)
+    return BuiltNetwork(compiled, inputs, stages.seconds())
 
 
 def distinguishing_input(example: Any) -> Any:

@@ -22,6 +22,7 @@ from costhub.collector.workloads.network_source import AS_IN_TORCH, BF16, FLOAT3
 from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
+from costhub.search.result import OTHER, StageTimer
 from costhub.search.whole_network.compile import BuiltNetwork, build_network
 from costhub.search.whole_network.network_timer import BoardNetworkTimer, Latency, NetworkTimer, board_network_timer
 
@@ -34,6 +35,8 @@ BF16_TOLERANCE = 0.1
 GPU_TOLERANCE = 1e-3
 """The same on GPUs: TVM has their code compiled with fast math, whose divisions and functions are approximate."""
 TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
+CHECKING, TIMING = "checking", "timing"
+"""Stages: loading every form of a network and comparing what they compute, and timing them."""
 AnyNetworkTimer: TypeAlias = NetworkTimer | BoardNetworkTimer
 _BUILD_TIMEOUT_S = 3600.0
 
@@ -73,6 +76,8 @@ class FinishedNetwork:
     """Form -> latency: `TUNED`, `UNTUNED`, and on this machine, for torch networks, `TORCH` and `TORCH_COMPILE`."""
     notes: tuple[str, ...] = ()
     """Sentences about what did not work but does no harm."""
+    stages: dict[str, float] = field(default_factory=dict)
+    """Stage -> seconds, in the order in which they were spent."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -109,20 +114,21 @@ def finish_network(
     Raises:
         MeasureError: A child process does not start.
     """
-    report_step = on_step or (lambda _: None)
+    report_step, stages = on_step or (lambda _: None), StageTimer()
 
     def timed(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
         report_step(f"checking and timing {label}")
         try:
-            with _network_timer(built.inputs, finished, boards) as timer:
+            with stages.during(CHECKING), _network_timer(built.inputs, finished, boards) as timer:
                 finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
-                finished = replace(finished, latencies=timer.measure())
+                with stages.during(TIMING):
+                    finished = replace(finished, latencies=timer.measure())
                 finished = replace(finished, notes=(*finished.notes, *timer.notes))
         except (MeasureError, DeviceError) as error:  # no board, or one of a different kind
             finished = replace(finished, error=str(error))
         if boards is not None and finished.latencies:
             finished = replace(finished, notes=(f"{label} was run and timed on a board.", *finished.notes))
-        return finished
+        return _with_stages(finished, stages)
 
     report_step(f"compiling {label}")
     failing = f"The network {label} was tuned, but TVM cannot compile it as a whole"
@@ -155,14 +161,15 @@ def finish_untimed(
     Raises:
         MeasureError: A child process does not start.
     """
-    report_step = on_step or (lambda _: None)
+    report_step, stages = on_step or (lambda _: None), StageTimer()
 
     def checked(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
         if not runs_here:
             return replace(finished, notes=(f"{label} is for another machine, so it was not run.",))
         report_step(f"checking {label}")
-        with NetworkTimer(built.inputs, finished.threads) as timer:
-            return _loaded(timer, finished, network, tuned, untuned, torch_compile=False)
+        with stages.during(CHECKING), NetworkTimer(built.inputs, finished.threads) as timer:
+            finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=False)
+        return _with_stages(finished, stages)
 
     report_step(f"compiling {label}")
     return _finished(network, label, target, database, out, lowering, checked, f"TVM cannot compile {label} as a whole")
@@ -207,6 +214,11 @@ def _finished(
     return finished
 
 
+def _with_stages(finished: FinishedNetwork, stages: StageTimer) -> FinishedNetwork:
+    own = {stage: seconds for stage, seconds in stages.seconds().items() if stage != OTHER}
+    return replace(finished, stages={**finished.stages, **own})
+
+
 def _described(begun: FinishedNetwork, network: str, built: BuiltNetwork, lowering: Lowering) -> FinishedNetwork:
     """A network that is compiled, but not yet checked or timed."""
     return replace(
@@ -218,6 +230,7 @@ def _described(begun: FinishedNetwork, network: str, built: BuiltNetwork, loweri
         precision=lowering.precision,
         kernels=built.compiled.kernels,
         kernels_tuned=built.compiled.tuned,
+        stages=built.stages,
     )
 
 

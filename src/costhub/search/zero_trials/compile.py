@@ -23,6 +23,7 @@ from costhub.errors import WorkloadError
 from costhub.models.protocol import CostModel
 from costhub.search.database import FILES, SearchDatabase, SearchFolder
 from costhub.search.options import Job
+from costhub.search.result import BUILDING, WAITING, StageTimer
 from costhub.search.strategies.strategy import measure_candidate
 from costhub.search.tvm_seam import uninterrupted
 from costhub.search.zero_trials.known import KnownSchedules
@@ -35,6 +36,8 @@ BUILD_TIMEOUT_S = 60.0
 RUN_TIMEOUT_S = 60.0
 COMPARED, BUILT = "compared", "built"
 """What was checked: that the outputs of a library are those of the untuned program, or only that it can be built."""
+REPLAYING, COMPARING = "replaying", "comparing"
+"""Stages: replaying the trace of a program, and running it and the untuned program."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class CompiledKernel:
     """(dtype, shape) of each argument of the library, in the layout that the schedule chose."""
     seconds: float = 0.0
     """Seconds of ranking; builds go on meanwhile."""
+    stages: dict[str, float] = field(default_factory=dict)
+    """Stage -> seconds: those of ranking, then replaying, waiting for builds (`building`) and comparing outputs."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,7 @@ class _Kernel:
         self.job, self.ranking = job, ranking
         self.artifact: str | None = None
         """The library of the program that is correct."""
+        self._stages = StageTimer(WAITING)
         self._default = default
         self._built: list[Future[BuildResult]] = []
         self._default_built = None if default is None else builder.submit(default.module_json)
@@ -199,13 +205,19 @@ class _Kernel:
 
     def first_right(self, builder: Builder, runner: Runner | None) -> tuple[RankedProgram | None, CompiledKernel]:
         """The first program that replays, can be built and computes what the workload does."""
-        found = CompiledKernel(self.job.name, self.job.weight, counts=self.ranking.counts, seconds=self.ranking.seconds)
+        chosen, found = self._first_right(builder, runner)
+        return chosen, replace(found, stages={**self.ranking.stages, **self._stages.seconds()})
+
+    def _first_right(self, builder: Builder, runner: Runner | None) -> tuple[RankedProgram | None, CompiledKernel]:
+        seconds = sum(self.ranking.stages.values())
+        found = CompiledKernel(self.job.name, self.job.weight, counts=self.ranking.counts, seconds=seconds)
         why = self._reference(runner)
         failed: list[str] = []
         for place, ranked in enumerate(self.ranking.programs[:MOST_ATTEMPTS]):
             if place == len(self._built):
                 self._submit(builder)
-            built = self._built[place].result()
+            with self._stages.during(BUILDING):
+                built = self._built[place].result()
             problem = self._problem(ranked, built, runner)
             if problem is None:
                 self.artifact = built.artifact
@@ -228,10 +240,12 @@ class _Kernel:
         """Runs the untuned program; a sentence if outputs cannot be compared with its own."""
         if runner is None or self._default is None or self._default_built is None:
             return None
-        built = self._default_built.result()
+        with self._stages.during(BUILDING):
+            built = self._default_built.result()
         if built.artifact is None:
             return f"The untuned program cannot be built ({built.error}), so outputs were not compared."
-        ran = runner.expected(built.artifact, self._default.arguments, reduction=self._default.reduction)
+        with self._stages.during(COMPARING):
+            ran = runner.expected(built.artifact, self._default.arguments, reduction=self._default.reduction)
         if ran.status == "ok":
             return None
         return f"The untuned program does not run ({ran.error}), so outputs were not compared."
@@ -240,10 +254,12 @@ class _Kernel:
         """What is wrong with a program, as a sentence."""
         if built.artifact is None:
             return f"It cannot be built: {built.error}."
-        problem = _replay_problem(self.job.mod, ranked)
+        with self._stages.during(REPLAYING):
+            problem = _replay_problem(self.job.mod, ranked)
         if problem is None and runner is not None:
             mod = ranked.program.schedule.mod
-            ran = runner.compare(built.artifact, argument_shapes(mod), module_to_json(mod))
+            with self._stages.during(COMPARING):
+                ran = runner.compare(built.artifact, argument_shapes(mod), module_to_json(mod))
             if ran.status != "ok":
                 return f"It does not run as the untuned program does: {ran.error}."
         return problem

@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import best_space
 from costhub.models.protocol import CostModel
+from costhub.search.result import StageTimer
 from costhub.search.search_model import SearchModel
 from costhub.search.strategies.search_space import ScheduledProgram, SearchSpace, unchanged
 from costhub.search.tvm_seam import TvmCostModel
@@ -21,6 +21,9 @@ from costhub.search.zero_trials.carry import SketchTraces
 from costhub.search.zero_trials.known import KnownSchedule, KnownSchedules
 from costhub.search.zero_trials.plan import CARRIED, CHOSEN, MEASURED, SOURCES, ZeroTrialPlan
 from costhub.transfer.methods.method import Frozen
+
+SPACE, CARRYING, CHOOSING = "space", "carrying", "choosing"
+"""Stages: making the design space, replaying known schedules, and drawing and changing programs for the model."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class Ranking:
     programs: tuple[RankedProgram, ...]
     counts: dict[str, int] = field(default_factory=dict)
     """Source -> programs that replay, each counted under the source that found it first."""
-    seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
+    """Stage -> seconds of the ranking; features and predictions are stages of their own."""
 
 
 def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules, plan: ZeroTrialPlan) -> Ranking:
@@ -78,19 +82,22 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
         WorkloadError: TVM cannot build a design space for the workload.
         ScoreError: The model gives no usable scores.
     """
-    start = perf_counter()
-    context, sketches = open_design_space(mod, target, best_space(mod), plan.seed)
-    scorer = TvmCostModel(SearchModel(model, method=Frozen(), seed=plan.seed))
+    stages = StageTimer()
+    with stages.during(SPACE):
+        context, sketches = open_design_space(mod, target, best_space(mod), plan.seed)
+    scorer = TvmCostModel(SearchModel(model, method=Frozen(), seed=plan.seed), stages=stages)
     space = SearchSpace(context, sketches, scorer, seed=plan.seed)
     origins: dict[int, Origin] = {}
     pool: dict[int, ScheduledProgram] = {}
     traces = SketchTraces(sketches, int(json.loads(target)["num-cores"]))
-    for program, origin in known_programs(mod, space, traces, known, plan.sources):
-        if program.structure not in pool:
-            pool[program.structure], origins[program.structure] = program, origin
+    with stages.during(CARRYING):
+        for program, origin in known_programs(mod, space, traces, known, plan.sources):
+            if program.structure not in pool:
+                pool[program.structure], origins[program.structure] = program, origin
     if "model" in plan.sources:
-        for program in _chosen(space, list(pool.values()), plan):
-            pool.setdefault(program.structure, program)
+        with stages.during(CHOOSING):
+            for program in _chosen(space, list(pool.values()), plan):
+                pool.setdefault(program.structure, program)
     programs = list(pool.values())
     scores = space.score(programs) if programs else np.zeros(0)
     ranked = [
@@ -98,7 +105,7 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
         for rank, place in enumerate(np.argsort(-scores, kind="stable").tolist(), start=1)
     ]
     counts = {source: sum(each.origin.source == source for each in ranked) for source in SOURCES.values()}
-    return Ranking(tuple(sorted(ranked, key=_order)), counts, perf_counter() - start)
+    return Ranking(tuple(sorted(ranked, key=_order)), counts, stages.seconds())
 
 
 def _order(ranked: RankedProgram) -> tuple[float, int]:
