@@ -9,6 +9,7 @@ from scripts.commands import LazyCommands
 
 BENCHMARKS = {
     "mistakes": "command_line.mistakes",
+    "network-seconds": "command_line.network_seconds",
     "collector": "collecting.collector",
     "boards": "collecting.boards",
     "cluster": "collecting.cluster",

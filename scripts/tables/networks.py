@@ -327,3 +327,103 @@ def _by_subject(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> st
         lines.append({"subject": subject, **gains})
     columns = [TableColumn("subject", "workload or network")]
     return markdown_table(lines, [*columns, *(number(name, title_of(name), ".3f") for name in methods)])
+
+
+_TO_KERNELS = {
+    "start": "starting Python, checking names",
+    "opening": "device, model and known schedules",
+    "reading": "export by PyTorch, import by TVM (twice)",
+    "extracting": "finding the kernels",
+}
+_FROM_KERNELS = {
+    "compiling": "compiling the network",
+    "compiling untuned": "compiling it untuned, to compare",
+    "checking": "running both and PyTorch, comparing outputs",
+    "timing": "timing them",
+    "rest of the network": "starting the processes for this",
+    "report": "report",
+    "other": "other",
+}
+SECONDS_STAGES = {
+    "tune": {
+        **_TO_KERNELS,
+        "evolution": "search: proposing",
+        "features": "search: features",
+        "prediction": "search: prediction",
+        "building": "search: building",
+        "running": "search: running",
+        "learning": "search: learning",
+        "rest of the kernels": "search: starting processes, and the rest",
+        **_FROM_KERNELS,
+    },
+    "compile": {
+        **_TO_KERNELS,
+        "space": "kernels: design spaces",
+        "carrying": "kernels: known schedules, carried over",
+        "choosing": "kernels: programs for the model to choose from",
+        "features": "kernels: features",
+        "prediction": "kernels: prediction",
+        "building": "kernels: waiting for builds",
+        "replaying": "kernels: replaying",
+        "comparing": "kernels: comparing outputs",
+        "rest of the kernels": "kernels: starting processes, and the rest",
+        **_FROM_KERNELS,
+    },
+}
+"""Command -> its stages, as in the rows of the benchmark `network-seconds`, with their titles."""
+_BEFORE = "version 0.1.0, AMD EPYC (Zen 4)"
+
+
+def network_seconds_table(result: Mapping[str, Any]) -> str:
+    """A table for each command: a column per network, a line per stage; means over seeds, so that they add up.
+
+    Args:
+        result: `rows` of the benchmark `network-seconds`.
+    """
+    groups: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in result["rows"]:
+        title = f"{row['network']}, {row['trials']} trials" if row["trials"] else row["network"]
+        groups.setdefault(row["command"], {}).setdefault(title, []).append(row)
+    if not groups:
+        return "Not measured yet."
+    return "\n\n".join(_seconds_table(command, groups[command]) for command in SECONDS_STAGES if command in groups)
+
+
+def _seconds_table(command: str, networks: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    cells = {network: _seconds_cells(rows, SECONDS_STAGES[command]) for network, rows in networks.items()}
+    lines = [
+        {"what": what, **{network: own[what] for network, own in cells.items()}} for what in next(iter(cells.values()))
+    ]
+    told = [line for line in lines if any(line[network] is not None for network in networks)]
+    columns = [TableColumn("what", f"`costhub {command}`, seconds")]
+    return markdown_table(told, [*columns, *(TableColumn(network, network, align="right") for network in networks)])
+
+
+def _seconds_cells(rows: Sequence[Mapping[str, Any]], stages: Mapping[str, str]) -> dict[str, str | None]:
+    """Line -> text, for the rows of one network."""
+
+    def mean(values: Sequence[float | None], spec: str) -> str | None:
+        known = [value for value in values if value is not None]
+        return format(statistics.fmean(known), spec) if known else None
+
+    seconds = [row["seconds"] for row in rows]
+    spread = f" ({min(seconds):,.0f} to {max(seconds):,.0f})" if len(rows) > 1 else ""
+    each_s = [row["kernels_s"] / row["kernels"] if row["kernels_s"] else None for row in rows]
+    return {
+        "**from start to exit**": f"**{statistics.fmean(seconds):,.0f}**{spread}",
+        "aim": mean([row.get("aim_s") for row in rows], ",.0f"),
+        _BEFORE: mean([row.get("before_s") for row in rows], ",.0f"),
+        **{title: mean([row["stages"].get(stage) for row in rows], ",.1f") for stage, title in stages.items()},
+        "kernels": mean([row["kernels"] for row in rows], ".0f"),
+        "for each kernel": mean(each_s, ".1f"),
+        "aim for each kernel": mean([row["kernel_aim_s"] for row in rows], ".1f"),
+        "programs measured": mean([row["measured"] or None for row in rows], ",.0f"),
+        **{
+            f"{title} (ms)": mean([us / 1e3 for row in rows if (us := row["latencies_us"].get(form))], ",.2f")
+            for form, title in (("untuned", "untuned"), ("torch", "PyTorch"), ("tuned", "tuned"))
+        },
+        "outputs wrong": f"{sum(row['error'] is not None for row in rows)} of {len(rows)}",
+    }
+
+
+NETWORK_TABLES["network_seconds"] = network_seconds_table

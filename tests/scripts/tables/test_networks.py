@@ -8,6 +8,7 @@ from scripts.tables.networks import (
     engine_details_table,
     engine_profiles_table,
     engines_table,
+    network_seconds_table,
     networks_table,
     operators_table,
     zero_trials_table,
@@ -150,3 +151,41 @@ def test_gains_are_geometric_means_and_kernels_without_a_schedule_are_counted() 
 
 def test_no_rows_are_no_table() -> None:
     assert zero_trials_table({"rows": []}) == "Not measured yet."
+
+
+def seconds_row(command: str, seed: int, seconds: float, **more: Any) -> dict[str, Any]:
+    row = {"command": command, "network": "net", "trials": 16 if command == "tune" else 0, "seed": seed}
+    row |= {"seconds": seconds, "error": None, "kernels": 4, "kernels_s": None, "kernel_aim_s": None, "measured": 64}
+    return row | {"stages": {"start": 1.0, "other": seconds - 1.0}, "latencies_us": {"tuned": 2500.0}} | more
+
+
+def test_each_command_has_a_table_with_a_column_for_each_network() -> None:
+    rows = [seconds_row("tune", seed, seconds, aim_s=90.0, before_s=328.0) for seed, seconds in ((0, 80.0), (1, 100.0))]
+    rows += [seconds_row("tune", 0, 7.0, network="other", error="Its outputs differ.")]
+    rows += [seconds_row("compile", 0, 20.0, kernels_s=10.0, kernel_aim_s=3.0, measured=0, latencies_us={})]
+
+    tuned, compiled = network_seconds_table({"rows": rows}).split("\n\n")
+
+    assert tuned.splitlines()[0] == "| `costhub tune`, seconds | net, 16 trials | other, 16 trials |"
+    assert tuned.splitlines()[2:] == [
+        "| **from start to exit** | **90** (80 to 100) | **7** |",
+        "| aim | 90 | - |",
+        "| version 0.1.0, AMD EPYC (Zen 4) | 328 | - |",
+        "| starting Python, checking names | 1.0 | 1.0 |",
+        "| other | 89.0 | 6.0 |",
+        "| kernels | 4 | 4 |",
+        "| programs measured | 64 | 64 |",
+        "| tuned (ms) | 2.50 | 2.50 |",
+        "| outputs wrong | 0 of 2 | 1 of 1 |",
+    ]
+    assert compiled.splitlines()[0] == "| `costhub compile`, seconds | net |"
+    assert compiled.splitlines()[-4:] == [
+        "| kernels | 4 |",
+        "| for each kernel | 2.5 |",
+        "| aim for each kernel | 3.0 |",
+        "| outputs wrong | 0 of 1 |",
+    ]
+
+
+def test_seconds_that_nobody_measured_are_no_table() -> None:
+    assert network_seconds_table({"rows": []}) == "Not measured yet."
