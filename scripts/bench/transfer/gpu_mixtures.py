@@ -30,6 +30,8 @@ from scripts.tables.transfer import METRICS
 NATIVE, FOLDS = "nvidia-a100", 5
 EACH = {NATIVE: 128, **{device: 32 for device in ("nvidia-v100", "nvidia-k80", "amd-mi50")}}
 """Programs of a workload that a model learns from, of each other device; of the target, all."""
+QUICK_PROGRAMS = 8
+"""Programs of a workload in the quick form."""
 REPEATED = 4
 """How many times the target's programs are taken where they count for more."""
 COLUMNS = (
@@ -176,7 +178,7 @@ def summaries(rows: Sequence[Row]) -> list[Row]:
 @click.command()
 @click.option("--seed", "chosen", type=int, multiple=True, default=(0, 1, 2), show_default=True, help="Each once.")
 @click.option("--target", type=click.Choice(GPUS[-1:]), default=GPUS[-1], show_default=True)
-@options.quick("One seed, the first form, which needs the target alone.")
+@options.quick("One seed, the first form, few programs of the target alone.")
 @options.rows_file()
 @options.json_file()
 def main(chosen: tuple[int, ...], target: str, quick: bool, rows_path: Path | None, path: Path | None) -> None:
@@ -184,6 +186,8 @@ def main(chosen: tuple[int, ...], target: str, quick: bool, rows_path: Path | No
     kept = RowFile(rows_path, ("target", "seed", "fold", "form"))
     forms = dict(itertools.islice(FORMS.items(), 1 if quick else None))
     programs = gpu_programs((target,) if quick else GPUS)
+    if quick:
+        programs = {target: programs[target].at_most(QUICK_PROGRAMS, seed=0)}
     for seed in chosen[: 1 if quick else None]:
         for row in rows_of(programs, target, seed, kept, forms):
             kept.add(row)
