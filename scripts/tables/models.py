@@ -337,18 +337,8 @@ def value_of_accuracy_table(result: Result) -> str:
 
 def feature_ceiling_table(result: Result) -> str:
     """Two tables: models that know the workload, or not; and programs that are neighbours in features."""
-    names = ("spec", "arch", "learned from")
-    cells: dict[tuple[str, ...], list[Row]] = {}
-    for row in result["rows"]:
-        cells.setdefault(_texts(row, names), []).append(row)
-    figures = ("top_1", "top_5", "pairwise", "error")
-    lines = [
-        dict(zip(names, cell, strict=True))
-        | {key: statistics.fmean(row[key] for row in own) for key in figures if key in own[0]}
-        for cell, own in cells.items()
-    ]
-    titles = zip(names, ("features", "model", "learned from"), strict=True)
-    shown = [*(TableColumn(*pair) for pair in titles), *(number(key, key.replace("_", "-")) for key in figures)]
+    titles = zip(_TRAINING, ("features", "model", "learned from"), strict=True)
+    shown = [*(TableColumn(*pair) for pair in titles), *(number(key, key.replace("_", "-")) for key in _FIGURES)]
     columns = [
         TableColumn("device", "device"),
         TableColumn("spec", "features"),
@@ -357,7 +347,24 @@ def feature_ceiling_table(result: Result) -> str:
         number("nearest", "nearest neighbours"),
         number("nearest_tenth", "nearest tenth of these"),
     ]
+    lines = feature_ceiling_summary(result["rows"])
     return f"{markdown_table(lines, shown)}\n\n{markdown_table(result['neighbours'], columns)}"
+
+
+_TRAINING = ("spec", "arch", "learned from")
+_FIGURES = ("top_1", "top_5", "pairwise", "error")
+
+
+def feature_ceiling_summary(rows: Sequence[Row]) -> list[Row]:
+    """The means of each kind of training over seeds and splits; `learned` repeats what it learned from."""
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        cells.setdefault(_texts(row, _TRAINING), []).append(row)
+    return [
+        dict(zip(_TRAINING, cell, strict=True), learned=cell[-1])
+        | {key: statistics.fmean(row[key] for row in own) for key in _FIGURES if key in own[0]}
+        for cell, own in cells.items()
+    ]
 
 
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {

@@ -23,6 +23,7 @@ from costhub.models.protocol import CostModel
 from costhub.models.trees.pooling import pool_parts
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS
+from scripts.tables.models import feature_ceiling_summary
 
 SPLIT = "workload-40-seed0"
 SPECS = ("tiles@1", "per_store@1")
@@ -182,4 +183,5 @@ def main(
             neighbours.append({"device": name, "spec": spec, **alike(own, spec)})
     click.echo(plain_table(learned, LEARNED))
     click.echo(plain_table(neighbours, ALIKE))
-    machine.write_result(path, {"dataset": dataset, "device": device, "rows": learned, "neighbours": neighbours})
+    result = {"dataset": dataset, "device": device, "summary": feature_ceiling_summary(learned)}
+    machine.write_result(path, {**result, "rows": learned, "neighbours": neighbours})
