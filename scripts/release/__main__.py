@@ -21,6 +21,7 @@ STEPS = {
     "terminal-picture": "terminal_picture",
     "page-picture": "page_picture",
     "notebook": "run_notebook",
+    "mutations": "mutations",
 }
 """Command -> module of this package."""
 

@@ -83,12 +83,31 @@ def reproduced_table(result: Result) -> str:
     return f"{markdown_table(result['rows'], columns)}\n\n{verdict}"
 
 
+def mutations_table(result: Result) -> str:
+    """One line per wrong implementation: the first test that fails with it, or what happened instead."""
+    columns = [
+        TableColumn("algorithm", "algorithm"),
+        TableColumn("wrong", "wrong implementation"),
+        TableColumn("noticed", "first test that fails"),
+        number("seconds", "s", ".0f"),
+    ]
+    rows = [{**row, "noticed": _noticed(row)} for row in result["rows"]]
+    noticed = sum(row["outcome"] == "noticed" for row in rows)
+    unchanged = f"Without any of them, the tests pass in {result['unchanged_s']:.0f} s."
+    return f"{markdown_table(rows, columns)}\n\n{noticed} of {len(rows)} are noticed. {unchanged}"
+
+
+def _noticed(row: Mapping[str, Any]) -> str:
+    return f"`{row['test'].partition('::')[2]}`" if row["outcome"] == "noticed" else f"**{row['outcome']}**"
+
+
 RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
     "release": release_table,
     "release_headline": release_headline,
     "package": package_table,
     "package_licences": licences_table,
     "reproduced": reproduced_table,
+    "mutations": mutations_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 

@@ -13,6 +13,7 @@ from costhub.models.compound.residual import Residual, ResidualOptions, slope_of
 from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model, save_model
 from costhub.models.train import describe_model
+from costhub.models.trees.gbt import Gbt, GbtOptions
 
 
 def on_target(programs: Programs) -> Programs:
@@ -47,6 +48,25 @@ def test_the_local_model_adds_what_the_target_has_changed(model: Residual, train
 
     assert evaluate(model, on_target(unseen)).pairwise > before + 0.05
     np.testing.assert_array_equal(model.base.predict(unseen.rows, unseen.counts), of_base)
+
+
+def test_the_score_is_the_scaled_global_one_plus_a_correction_of_what_it_leaves(
+    model: Residual, train: Programs, unseen: Programs
+) -> None:
+    """AutoTVM, eq. 4, with the slope by a regression that gives each workload a level of its own."""
+    target = on_target(train)
+    of_base, log_speed = model.base.predict(target.rows, target.counts), np.log(np.maximum(target.throughput(), 1e-3))
+    levels = np.eye(target.group.max() + 1)[target.group]
+    slope = np.linalg.lstsq(np.column_stack([of_base, levels]), log_speed, rcond=None)[0][0]
+
+    model.update(target, seed=0)
+
+    assert model.slope == pytest.approx(slope)
+    assert abs(slope - 1.0) > 0.1
+    local = Gbt(feature_spec="demo@1", options=GbtOptions(objective="log"))
+    local.correct(target, scores=model.slope * of_base, seed=0)
+    expected = model.slope * model.base.predict(unseen.rows, unseen.counts) + local.predict(unseen.rows, unseen.counts)
+    np.testing.assert_array_equal(model.predict(unseen.rows, unseen.counts), expected)
 
 
 def test_an_earlier_local_model_is_forgotten(model: Residual, train: Programs, unseen: Programs) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scripts.tables.release import (
     licences_table,
+    mutations_table,
     package_table,
     release_headline,
     release_table,
@@ -57,3 +58,14 @@ def test_what_is_outside_the_spread_is_counted() -> None:
 
     assert "| a | gbt | top_1 | 0.500 | 0.600 | 0.050 | outside |" in shown
     assert shown.endswith("1 of 2 figures are within the table's spread, 1 outside.")
+
+
+def test_a_wrong_implementation_is_shown_with_the_test_that_noticed_it_or_without() -> None:
+    row = {"algorithm": "a", "wrong": "no clip", "seconds": 3.25}
+    noticed = {**row, "outcome": "noticed", "test": "papers/test_x.py::test_y[1/2]"}
+
+    shown = mutations_table({"rows": [noticed, {**row, "outcome": "unnoticed", "test": None}], "unchanged_s": 9.8})
+
+    assert "| a | no clip | `test_y[1/2]` | 3 |" in shown
+    assert "| a | no clip | **unnoticed** | 3 |" in shown
+    assert shown.endswith("1 of 2 are noticed. Without any of them, the tests pass in 10 s.")
