@@ -97,6 +97,7 @@ CONTROLLER = Subject("Moses: controller", "costhub/papers/moses.py")
 AGENT = Subject("ReLeASE: PPO", "costhub/papers/release.py")
 NETWORK_RANK = Subject("AutoTVM: rank, networks", "costhub/models/networks/losses.py")
 TREE_RANK = Subject("AutoTVM: rank, trees", "costhub/models/trees/gbt.py")
+ANNEALING = Subject("AutoTVM: annealing", "costhub/papers/autotvm.py")
 RESIDUAL = Subject("AutoTVM: residual", "costhub/models/compound/residual.py")
 CORRECTED = Subject("corrected", "costhub/transfer/methods/corrected.py")
 GUARD = Subject("guard", "costhub/transfer/guard.py")
@@ -162,6 +163,12 @@ MUTATIONS = (
         "only pairs with one of the best 32",
         '(ALL_PAIRS if self.objective == "rank" else TOP_PAIRS)',
         "TOP_PAIRS",
+    ),
+    Mutation(
+        ANNEALING,
+        "the temperature does not fall",
+        "self.options.hottest * (1 - step / self.options.steps)",
+        "self.options.hottest",
     ),
     Mutation(
         RESIDUAL,
@@ -288,7 +295,7 @@ COLUMNS = (
 @click.option("--timeout", "timeout_s", default=300.0, show_default=True, help="Seconds for the tests of a mutation.")
 @options.json_file()
 def main(only: str, timeout_s: float, path: Path | None) -> None:
-    """Some five minutes on two cores; exits with 1 if a wrong implementation is not noticed."""
+    """Some ten minutes on two cores; exits with 1 if a wrong implementation is not noticed."""
     chosen = [mutation for mutation in MUTATIONS if only in mutation.name]
     if not chosen:
         raise MutationError(f"No mutation has {only!r} in its name.")

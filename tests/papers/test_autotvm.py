@@ -85,6 +85,20 @@ def test_a_warmer_chain_goes_down_more_often() -> None:
     assert acceptance(0.0, 0.0) == 1.0
 
 
+def test_every_batch_begins_hot_and_cools_in_equal_steps(space: SearchSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    chains = Annealing(chains=4, steps=4, hottest=0.8, patience=9).begin(space)
+    assert isinstance(chains, AnnealingChains)
+    temperatures: list[float] = []
+    step = chains._step
+    monkeypatch.setattr(chains, "_step", lambda scores, now: (temperatures.append(now), step(scores, now))[1])
+
+    for _ in range(2):
+        space.new_round()
+        chains.explore(4)
+
+    assert temperatures == pytest.approx([0.8, 0.6, 0.4, 0.2] * 2)
+
+
 def drawn(n: int, seed: int) -> Candidates:
     rng = np.random.default_rng(seed)
     knobs = {Knobs("s", tuple(enumerate(rng.integers(5, size=3).tolist()))) for _ in range(2 * n)}
