@@ -22,6 +22,7 @@ BENCHMARKS = {
     "rows": "data.rows",
     "features": "data.features",
     "cuts": "data.cuts",
+    "doctor": "data.doctor",
     "agreement": "data.agreement",
     "register-tiles": "data.register_tiles",
     "pull": "data.pull",

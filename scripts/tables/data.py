@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
@@ -11,6 +12,8 @@ from costhub.cards.tables import TableColumn, markdown_table, number
 Result = Mapping[str, Any]
 
 _REAL = {"shards": "costhub's shards", "tvm_json": "TVM's JSON database"}
+_TOGETHER = "all"
+"""The damage of the benchmark `doctor` that is all of them at once."""
 _STAGES = {
     "write": "write",
     "check": "check, all rules but the deep ones",
@@ -218,6 +221,64 @@ def old_databases_table(result: Result) -> str:
     return "\n\n".join([markdown_table(result["rows"], columns), *(["\n".join(reasons)] if reasons else [])])
 
 
+def doctor_table(result: Result) -> str:
+    """One line per database: what was found and what was lost when it was damaged; then one line per damage."""
+    rows = [_doctor_folder(folder, result["rows"]) for folder in result["folders"]]
+    folders = [
+        TableColumn("folder", "database"),
+        TableColumn("kind", "target"),
+        TableColumn("tvm", "TVM"),
+        number("workloads", "workloads", ",d"),
+        TableColumn("records", "records", align="right"),
+        number("good", "good", ",d"),
+        TableColumn("found", "damages found, one at a time", align="right"),
+        TableColumn("together", "findings, all at once", align="right"),
+        number("lost", "good records lost", ",d"),
+        number("left", "damaged ones kept", ",d"),
+        number("seconds", "examined in (s)", ",.1f"),
+    ]
+    names = list(dict.fromkeys(row["damage"] for row in result["rows"] if row["damage"] != _TOGETHER))
+    damages = [
+        TableColumn("damage", "damage"),
+        TableColumn("found", "found", align="right"),
+        number("lost", "good records lost", ",d"),
+        TableColumn("stock", "TVM by itself"),
+    ]
+    table = markdown_table([_doctor_damage(name, result["rows"]) for name in names], damages)
+    copies, alarms = [row["loads"] for row in result["rows"]], sum(len(row["false_alarms"]) for row in result["rows"])
+    said = f"TVM loads every record of {sum(copies):,} of {len(copies):,} clean copies; false alarms: {alarms:,}."
+    return f"{markdown_table(rows, folders)}\n\n{said}\n\n{table}"
+
+
+def _doctor_folder(folder: Mapping[str, Any], all_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    rows = [row for row in all_rows if row["folder"] == folder["folder"]]
+    single = [row for row in rows if row["damage"] != _TOGETHER and not row["harmless"]]
+    together = [row for row in rows if row["damage"] == _TOGETHER]
+    expected, missed = sum(row["expected"] for row in together), sum(len(row["missed"]) for row in together)
+    taken, lines = folder["taken"], folder["lines"]
+    return {
+        **folder,
+        "tvm": ", ".join(folder["tvm_versions"]),
+        "records": f"{lines:,}" if taken == lines else f"the first {taken:,} of {lines:,}",
+        "found": f"{sum(not row['missed'] for row in single)} of {len(single)}",
+        "together": f"{expected - missed} of {expected}" if together else "-",
+        "lost": sum(row["lost"] for row in rows),
+        "left": sum(row["left"] for row in rows),
+    }
+
+
+def _doctor_damage(name: str, all_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    rows = [row for row in all_rows if row["damage"] == name]
+    outcomes = Counter(row["stock"] if isinstance(row["stock"], str) else "loads" for row in rows if "stock" in row)
+    is_harmless = any(row["harmless"] for row in rows)
+    return {
+        "damage": name,
+        "found": "-" if is_harmless else f"{sum(not row['missed'] for row in rows)} of {len(rows)}",
+        "lost": sum(row["lost"] for row in rows),
+        "stock": ", ".join(f"{outcome} {count}" for outcome, count in sorted(outcomes.items())) or "-",
+    }
+
+
 def lost_workloads_table(result: Result) -> str:
     """One line per operator: workloads that were rebuilt without their file, and how many traces replay on them."""
     total = {
@@ -282,5 +343,6 @@ DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "ansor-import": ansor_table,
     "old_databases": old_databases_table,
     "lost_workloads": lost_workloads_table,
+    "doctor": doctor_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -99,6 +99,13 @@ def a_block_that_is_not_there(s: Any) -> None:
     s.change(4, trace=[instructions, decisions])
 
 
+def a_tile_that_does_not_divide_its_loop(s: Any) -> None:
+    instructions, decisions = s.record(4)[1][0]
+    tile = next(d for n, d in decisions if instructions[n][0] == "SamplePerfectTile")
+    tile[-1] = 7
+    s.change(4, trace=[instructions, decisions])
+
+
 def no_target(s: Any) -> None:
     s.change(4, target={"kind": "abacus"})
 
@@ -120,6 +127,7 @@ LOSES = [
     (an_unknown_instruction, "DB06"),
     (a_decision_of_no_instruction, "DB06"),
     (a_block_that_is_not_there, "DB06"),
+    (a_tile_that_does_not_divide_its_loop, "DB06"),
     (no_target, "DB06"),
     (copied, "DB10"),
 ]
@@ -149,6 +157,30 @@ def test_a_decision_that_would_crash_tvm_never_gets_there(search: Any, tmp_path:
     found = examine(search.write(tmp_path / "db"))
 
     assert "decisions that belong to none of its instructions" in found.log.kept["DB06"][0].message
+
+
+def test_a_decision_that_tvm_would_replace_is_named(search: Any, tmp_path: Path) -> None:
+    a_tile_that_does_not_divide_its_loop(search)
+
+    found = examine(search.write(tmp_path / "db"))
+
+    assert "TVM replaces its decision " in found.log.kept["DB06"][0].message
+
+
+def test_byte_order_marks_are_found_and_cost_nothing(search: Any, contents: Any, tmp_path: Path) -> None:
+    said, loaded = contents
+    folder = search.write(tmp_path / "db")
+    identity = examine(folder).identity
+    for name in (RECORDS, WORKLOADS):
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+
+    found = examine(folder)
+    write_clean_copy([found], tmp_path / "clean")
+
+    assert [(each.rule, each.where) for each in found.log.findings()] == [("DB20", WORKLOADS), ("DB20", RECORDS)]
+    assert loaded(tmp_path / "clean") == said(search.records)
+    assert examine(tmp_path / "clean").log.findings() == []
+    assert found.identity == identity
 
 
 def test_a_last_line_that_was_cut_off_is_two_findings(search: Any, contents: Any, tmp_path: Path) -> None:

@@ -33,6 +33,15 @@ def test_lines_come_with_their_numbers(tmp_path: Path) -> None:
     assert found == [(1, b"[1]", ""), (2, b"", blank), (3, b"[2]", ""), (4, b"", blank), (5, b"[3]", "")]
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "lines.json"
+    path.write_bytes(b"\xef\xbb\xbf[1]\n\xef\xbb\xbf[2]\n")
+
+    found = [(line.text, line.has_mark) for line in read_lines(path, most_bytes=100)]
+
+    assert found == [(b"[1]", True), (b"\xef\xbb\xbf[2]", False)]
+
+
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=12), st.integers(1, 25))
 def test_no_line_is_longer_than_the_limit_and_no_other_is_lost(tmp_path_factory, lines, most) -> None:
     path = tmp_path_factory.mktemp("lines") / "f.json.gz"

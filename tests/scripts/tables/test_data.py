@@ -122,3 +122,22 @@ def test_lost_workloads_are_summed_over_operators() -> None:
     assert "| all | 4 | 2 | 18 | 16 | 14 |" in shown
     assert "- left out: `take`, 4 records: no reason." in shown
     assert shown.endswith("5 modules of other networks letter for letter, and 0 otherwise.")
+
+
+def test_damages_are_counted_by_database_and_by_kind() -> None:
+    folder = {"folder": "db", "kind": "llvm", "tvm_versions": ["0.16"], "workloads": 2, "lines": 1200, "taken": 1000}
+    row = {"folder": "db", "damage": "cut", "expected": 1, "missed": [], "lost": 0, "left": 0, "loads": True}
+    rows = [
+        {**row, "harmless": False, "false_alarms": [], "stock": "crashes"},
+        {**row, "harmless": False, "false_alarms": ["DB05 x"], "damage": "copied", "missed": ["DB10 x"], "stock": 1001},
+        {**row, "harmless": True, "false_alarms": [], "damage": "line ends", "lost": 3},
+        {**row, "harmless": False, "false_alarms": [], "damage": "all", "expected": 9, "missed": ["DB10 y"], "left": 2},
+    ]
+
+    shown = DATA_TABLES["doctor"]({"folders": [{**folder, "good": 990, "seconds": 12.34}], "rows": rows})
+
+    assert "| db | llvm | 0.16 | 2 | the first 1,000 of 1,200 | 990 | 1 of 2 | 8 of 9 | 3 | 2 | 12.3 |" in shown
+    assert "| cut | 1 of 1 | 0 | crashes 1 |" in shown
+    assert "| copied | 0 of 1 | 0 | loads 1 |" in shown
+    assert "| line ends | - | 3 | - |" in shown
+    assert "TVM loads every record of 4 of 4 clean copies; false alarms: 1." in shown

@@ -104,6 +104,12 @@ DATABASE_RULES = {
         DatabaseRule(
             "DB19", "note", "a program can be run and compared here (with --run)", "Run it on a machine of its target."
         ),
+        DatabaseRule(
+            "DB20",
+            "error",
+            "a file begins with its first line, not with a byte order mark",
+            f"TVM cannot load the folder. {_LEFT_OUT}",
+        ),
     )
 }
 

@@ -386,6 +386,8 @@ def _origins(folder: Path) -> dict[str, str | None]:
 
 
 def _is_filled(line: Line, path: Path, log: FindingLog) -> bool:
+    if line.has_mark:
+        log.add("DB20", path.name, "a byte order mark is before its first line")
     if line.why != BLANK:
         return True
     log.add("DB02", f"{path.name} line {line.number}", BLANK)

@@ -21,7 +21,7 @@ from costhub.dataset.metaschedule.import_pool import (
 from costhub.dataset.metaschedule.lines import parse_record
 from costhub.dataset.metaschedule.translate import is_todays, translate_target
 from costhub.dataset.tile_intrinsics import register_tiles
-from costhub.dataset.trace import check_decisions
+from costhub.dataset.trace import check_decisions, plain, trace_parts
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 
@@ -97,25 +97,37 @@ def _examined_record(module_json: str, target: str, line: str) -> ExaminedTrace:
     if names_intrinsics(line):
         load_intrinsics(json.loads(target)["kind"])
         register_tiles(line)
-    if _tvm_loads(module_json, record):
+    loaded = _loaded_trace(module_json, record)
+    if loaded is not None:
+        _check_kept(decisions, plain(trace_parts(loaded)[1]))
         return ExaminedTrace("", False, None)
     parsed = parse_record(line.encode())
     replayed = replay_recorded(module_json, parsed.trace, target)
+    _check_kept(decisions, json.loads(replayed.trace)[1])
     [text] = record_texts(module_json, target, [(replayed.trace, parsed.run_s)])
     if text is None:
         raise WorkloadError("TVM 0.27 cannot write its record")
     return ExaminedTrace("", replayed.redone, text)
 
 
-def _tvm_loads(module_json: str, record: list[Any]) -> bool:
-    """Whether TVM's own reader accepts a record, which includes the replay of its trace."""
+def _check_kept(recorded: list[Any], replayed: list[Any]) -> None:
+    """Rejects decisions that TVM silently replaces, such as a tile that does not divide its loop: the time of such a
+    record is that of another program.
+    """
+    kept = {number: decision for number, decision in replayed}
+    for number, decision in recorded:
+        if kept.get(number, decision) != decision:
+            raise WorkloadError(f"TVM replaces its decision {number}, {decision!r:.60}, by {kept[number]!r:.60}")
+
+
+def _loaded_trace(module_json: str, record: list[Any]) -> Any:
+    """The trace that TVM's own reader makes of a record by replaying it; None if it rejects the record."""
     from tvm.s_tir.meta_schedule.database import TuningRecord
 
     try:
-        TuningRecord.from_json(record, _workload(module_json))
+        return TuningRecord.from_json(record, _workload(module_json)).trace
     except Exception:
-        return False  # TVM may raise anything; the translation finds the reason.
-    return True
+        return None  # TVM may raise anything; the translation finds the reason.
 
 
 @functools.lru_cache(maxsize=4)

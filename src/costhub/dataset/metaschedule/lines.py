@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -54,6 +55,8 @@ class Line:
     """Why it cannot be used; empty for a good line."""
     position: int = 0
     """Bytes of the file on disk that were read so far."""
+    has_mark: bool = False
+    """Whether a byte order mark stood before it, as some editors write one at the start of a file."""
 
 
 def batches(lines: Iterable[Line], count: int, *, most_bytes: int = MOST_BATCH_BYTES) -> Iterator[list[Line]]:
@@ -110,10 +113,12 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
                 return
             if not text:
                 return
+            has_mark = number == 1 and text.startswith(codecs.BOM_UTF8)
             if too_long:
-                yield Line(number, b"", f"the line is longer than {most_bytes:,} bytes", raw.tell())
+                yield Line(number, b"", f"the line is longer than {most_bytes:,} bytes", raw.tell(), has_mark)
             else:
-                yield Line(number, text.strip(), "" if text.strip() else BLANK, raw.tell())
+                text = text.removeprefix(codecs.BOM_UTF8 if has_mark else b"").strip()
+                yield Line(number, text, "" if text else BLANK, raw.tell(), has_mark)
 
 
 class _XzReader(io.RawIOBase):
