@@ -220,7 +220,7 @@ def tried(whole: Whole, damages: Sequence[Damage], place: Path, *, run: bool = F
         place: A new folder for files.
         run: Add a program that computes something else, and run programs.
     """
-    steps = [*damages, *([partial(a_wrong_program, whole=whole)] if run else [])]
+    steps: list[Damage] = [*damages, *([partial(a_wrong_program, whole=whole)] if run else [])]
     db, done = whole.database(f"{whole.source.name} {damages[0].__name__ if damages else 'run'}"), 0
     for step in steps:
         with contextlib.suppress(UnsuitableError):

@@ -93,9 +93,7 @@ def searched(number: int, place: Path, trials: int) -> RealDatabase:
         trials: How many programs of each workload are measured.
     """
     out = place / f"search-{number + 1}"
-    tune(
-        list(SEARCHED[number]), out, trials=trials, options=TuneOptions(stop="never"), seed=number, progress=False
-    )
+    tune(list(SEARCHED[number]), out, trials=trials, options=TuneOptions(stop="never"), seed=number, progress=False)
     return read_database(out)
 
 
@@ -159,14 +157,14 @@ def wrong_trace(line: bytes) -> str | None:
     from tvm.s_tir import meta_schedule as ms
 
     schedule = Schedule(ms.database.Workload.from_json(json.loads(line)).mod)
+    *_, block = schedule.get_child_blocks(schedule.get_sblock("root"))
+    shape = [int(extent) for extent in schedule.get(block).writes[0].source.shape]
+    longest = max(range(len(shape)), key=shape.__getitem__)
+
+    def halved(*indices: Any) -> list[Any]:
+        return [index // 2 if axis == longest else index for axis, index in enumerate(indices)]
+
     try:
-        *_, block = schedule.get_child_blocks(schedule.get_sblock("root"))
-        shape = [int(extent) for extent in schedule.get(block).writes[0].buffer.shape]
-        longest = max(range(len(shape)), key=shape.__getitem__)
-
-        def halved(*indices: Any) -> list[Any]:
-            return [index // 2 if axis == longest else index for axis, index in enumerate(indices)]
-
         schedule.cache_write(block, 0, "global")
         schedule.transform_layout(block, ("write", 0), halved, assume_injective_transform=True)
     except Exception:

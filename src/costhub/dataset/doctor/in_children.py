@@ -111,8 +111,9 @@ def _examined_record(module_json: str, target: str, line: str) -> ExaminedTrace:
 
 
 def _check_kept(recorded: list[Any], replayed: list[Any]) -> None:
-    """Rejects decisions that TVM silently replaces, such as a tile that does not divide its loop: the time of such a
-    record is that of another program.
+    """Rejects decisions that TVM silently replaces, such as a tile that does not divide its loop.
+
+    The time of such a record is that of another program.
     """
     kept = {number: decision for number, decision in replayed}
     for number, decision in recorded:

@@ -60,6 +60,8 @@ def read(path: Path) -> list[bytes]:
 
 
 def unreadable(text: bytes) -> bool:
+    if b"\0" in text:  # Python's reader of JSON would take UTF-16
+        return True
     try:
         parse_record(text)
     except DataError:
