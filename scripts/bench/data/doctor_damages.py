@@ -147,10 +147,7 @@ def workload_cut_off(db: Database) -> None:
 def workloads_cut_short(db: Database) -> None:
     """The last workload with records is missing."""
     number = _expendable(db, max(_numbers(db), default=0))
-    place = db.workloads.index(db.numbered[number])
-    if any(each.rules for each in db.workloads[place:]):
-        raise UnsuitableError
-    del db.workloads[place:]
+    del db.workloads[db.workloads.index(db.numbered[number]) :]
     for each in _of_workload(db, number):
         each.origin, each.rules = None, ("DB04",)
 
@@ -380,15 +377,15 @@ Damage = Callable[[Database], None]
 
 TOGETHER: tuple[Damage, ...] = (
     # The ends of files and whole workloads come first: the others choose among what they leave.
-    *(cut_off_at_the_end, workload_cut_off, workloads_cut_short, workload_twice, workload_of_another_hash),
+    *(cut_off_at_the_end, workload_cut_off, workload_twice, workload_of_another_hash),
     *(blank_among_workloads, blank, cut_off, joined, one_byte, zeros, another_encoding, another_object, a_part_less),
     *(below_zero, no_number, a_failure, no_such_workload, other_arguments, another_workload),
     *(an_unknown_instruction, a_block_that_is_not_there, a_decision_of_no_instruction, a_choice_that_is_none),
     *(a_place_that_is_none, a_tile_of_zero, a_tile_that_does_not_divide, no_target, another_target, copied),
     *(byte_order_marks, windows_line_ends),
 )
-ALONE: tuple[Damage, ...] = (gzip_cut_off, no_workloads, no_records)
-"""Damages that leave nothing, or too little, for others."""
+ALONE: tuple[Damage, ...] = (workloads_cut_short, gzip_cut_off, no_workloads, no_records)
+"""Damages that leave too little for others, or give the number of a workload away."""
 HARMLESS = (windows_line_ends,)
 """TVM reads such files, so the doctor need not say anything; only the copy counts."""
 QUICK = (cut_off_at_the_end, workload_cut_off, blank, an_unknown_instruction, a_tile_that_does_not_divide)
