@@ -143,8 +143,7 @@ def adapt(
     elif given is not None:
         model, alike = target.bound(read_model(given)), target.is_like(given)
     else:
-        best, model = _best_source(target, seed)
-        alike = target.is_like(best)
+        model, alike = _best_source(target, seed)
     return carry_over(
         Source(model, source_programs, alike),
         target.read(model.feature_spec),
@@ -196,8 +195,8 @@ def _target(programs: Where | Programs, device: str | None) -> _Target:
     return _Target(name, device_rows(place.path, [name])[name], None, place.folder)
 
 
-def _best_source(target: _Target, seed: int) -> tuple[ResolvedModel, CostModel]:
-    """The model in the hubs here that ranks some of the programs best, and the same bound to the target."""
+def _best_source(target: _Target, seed: int) -> tuple[CostModel, bool | None]:
+    """The model in the hubs here that ranks some of the programs best, bound to the target; whether the two are alike."""
     from costhub.transfer.sources import rank_sources
 
     found = {each.entry.name: each for each in models_of_kind(target.row)}
@@ -211,4 +210,4 @@ def _best_source(target: _Target, seed: int) -> tuple[ResolvedModel, CostModel]:
             )
     best, *_ = rank_sources(models, target.read, seed=seed, tell_apart=True)
     log.info("Source: %s. It ranks %.3f of the pairs in a sample of programs correctly.", best.name, best.pairwise)
-    return found[best.name], models[best.name]
+    return models[best.name], target.is_like(found[best.name])
