@@ -108,7 +108,8 @@ def test_the_quick_form_tunes_and_compiles_a_network(tmp_path: Path) -> None:
     for row in (tuned, compiled):
         assert row["error"] is None
         assert row["kernels"] > 0
-        assert min(row["stages"].values()) > 0.0
+        # The time of a file is rounded down, and a compilation takes no time for its report.
+        assert min(seconds for stage, seconds in row["stages"].items() if stage != "report") > 0.0
         assert sum(row["stages"].values()) == pytest.approx(row["seconds"])
     assert tuned["latencies_us"].keys() == {"untuned", "tuned", "torch"}
     assert tuned["measured"] > 0
