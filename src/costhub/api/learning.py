@@ -196,7 +196,7 @@ def _target(programs: Where | Programs, device: str | None) -> _Target:
 
 
 def _best_source(target: _Target, seed: int) -> tuple[CostModel, bool | None]:
-    """The model in the hubs here that ranks some of the programs best, bound to the target; whether the two are alike."""
+    """The model in the hubs that ranks some of the programs best, bound to the target, and whether they are alike."""
     from costhub.transfer.sources import rank_sources
 
     found = {each.entry.name: each for each in models_of_kind(target.row)}
