@@ -131,20 +131,18 @@ def test_a_transfer_is_told_after_the_data_with_its_pictures(
     assert headings(text)[3:6] == ["## Training data", "## Transfer", "## Figures"]
     assert "Adapted from acme/a-mlp by `lottery`, with 1,024 programs measured on nvidia-h200." in text
     assert "the guard chose the adapted model" in text
-    assert "made the model worse" not in text
     assert "](adaptation.png)" in text
     assert "](masks.png)" in text
 
 
-def test_a_transfer_that_did_harm_says_so_and_shows_what_there_is(
+def test_a_guard_that_preferred_another_model_is_told_and_what_pictures_there_are_shown(
     config: dict[str, Any], evaluation: dict[str, Any]
 ) -> None:
     transfer = {**TRANSFER, "chosen": "local", "pictures": []}
 
     text = model_card_body(from_results(config, evaluation, transfer=transfer))
 
-    assert "the guard chose the local model" in text
-    assert "Transfer by lottery made the model worse here." in text
+    assert "the guard chose the local model, which is the one in this folder." in text
     assert "![" not in text
 
 

@@ -54,6 +54,8 @@ def test_a_device_is_replayed_if_all_of_its_rows_are(folder: Path) -> None:
     assert is_replayed(folder, "three")
     assert not is_replayed(folder, "one")
     assert not is_replayed(folder, "four")
+    (folder / "measurements" / "five").mkdir()
+    assert not is_replayed(folder, "five")
 
     with DataFolder.open(folder).writer("three") as writer:
         writer.append(row(7, device_id="three"))

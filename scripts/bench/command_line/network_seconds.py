@@ -42,7 +42,7 @@ AIM_S = {
     (TUNE, "bert_small"): 45.0,
     (COMPILE, "mobilenet_v2"): 60.0,
 }
-"""What we want a user to wait at most."""
+"""The longest we want a user to wait."""
 BEFORE_S = {(TUNE, "resnet18"): 328.0, (TUNE, "mobilenet_v2"): 480.0, (TUNE, "bert_small"): 166.0}
 """What version 0.1.0 took on two cores of an AMD EPYC (Zen 4)."""
 KERNEL_AIM_S = 3.0

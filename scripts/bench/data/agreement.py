@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.dataset.credit import is_replayed
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.hub.catalogue.devices import device_rows
@@ -94,18 +95,11 @@ def embedded_devices(*, quick: bool) -> dict[str, DeviceLatencies]:
     for folder in sorted(DATASETS.iterdir()):
         names = DataFolder.open(folder).device_ids()
         for device, row in device_rows(folder, names).items():
-            kind, measured = "CPU" if row["kind"] == "cpu" else "GPU", whose_code(folder, device)
+            kind = "CPU" if row["kind"] == "cpu" else "GPU"
+            measured = TRANSPLANTED if is_replayed(folder, device) else NATIVE
             if measured == TRANSPLANTED or not quick:
                 devices[device] = DeviceLatencies(kind, measured, median_latencies(folder, [device]))
     return dict(sorted(devices.items(), key=lambda item: item[1].kind))
-
-
-def whose_code(folder: Path, device: str) -> str:
-    """NATIVE or TRANSPLANTED; a device of the hub has rows of one kind."""
-    batches = DataFolder.open(folder).iter_measurements([device], ["transplanted_from"])
-    nulls = {value is None for batch in batches for value in batch["transplanted_from"].unique().to_pylist()}
-    (is_native,) = nulls
-    return NATIVE if is_native else TRANSPLANTED
 
 
 @click.command()

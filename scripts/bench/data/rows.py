@@ -66,19 +66,23 @@ def column_bytes(path: Path) -> Counter[str]:
 
 
 def real_rows(place: Path) -> Iterator[dict[str, Any]]:
-    """What the rows of every device in the package take in both versions."""
+    """What the rows of every device in the package take in both versions, all of its shards together."""
     for name, folder in sorted(dataset_folders().items()):
-        for shard in sorted((folder / "measurements").glob("*/*.parquet")):
-            rows = read_shard(shard)
-            write_version_2(rows, place / "2.parquet")
-            write_shard(rows, place / "3.parquet")
-            sizes = [column_bytes(place / f"{version}.parquet") for version in (2, 3)]
+        for device in sorted((folder / "measurements").iterdir()):
+            count, sizes = 0, {2: Counter[str](), 3: Counter[str]()}
+            for shard in sorted(device.glob("*.parquet")):
+                rows = read_shard(shard)
+                write_version_2(rows, place / "2.parquet")
+                write_shard(rows, place / "3.parquet")
+                count += rows.num_rows
+                for version, sums in sizes.items():
+                    sums.update(column_bytes(place / f"{version}.parquet"))
             yield {
                 "dataset": name,
-                "device": shard.parent.name,
-                "rows": rows.num_rows,
-                "before": {key: size / rows.num_rows for key, size in sizes[0].items()},
-                "after": {key: size / rows.num_rows for key, size in sizes[1].items()},
+                "device": device.name,
+                "rows": count,
+                "before": {key: size / count for key, size in sizes[2].items()},
+                "after": {key: size / count for key, size in sizes[3].items()},
             }
 
 

@@ -16,7 +16,7 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
-from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model, is_alike, models_of_kind
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model, is_alike, measured_in, models_of_kind
 from costhub.hub.data import find_data
 from costhub.models.architectures import ARCHITECTURES
 from costhub.models.protocol import CostModel
@@ -178,7 +178,9 @@ class _Target:
 
     def is_like(self, source: ResolvedModel) -> bool | None:
         """Whether a model learned from latencies like this device's; None if that is unknown."""
-        return is_alike(source.entry, self.row, self.folder if self.programs is None else None)
+        # Programs in memory do not say whose code they ran; those of a device in the hubs were most likely read there.
+        place = self.folder if self.programs is None else measured_in(self.device_id)
+        return is_alike(source.entry, self.row, place)
 
     def bound(self, model: CostModel) -> CostModel:
         """A model for this device; the model itself if nothing is known about the device."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from costhub.cards.adaptation import ADAPTED, PICTURES
+from costhub.cards.adaptation import PICTURES
 from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced
 from costhub.cards.model_facts import METRIC_MEANINGS, METRICS, OWNED_VERSION, ModelCard
 from costhub.cards.model_plots import EVALUATION_CAPTION
@@ -137,7 +137,6 @@ def training_table(card: ModelCard) -> str:
 def adaptation_text(card: ModelCard) -> str:
     """How the model was adapted from another device, and with what result."""
     facts = card.transfer
-    harmed = f" Transfer by {facts['method']} made the model worse here." if facts["chosen"] != ADAPTED else ""
     ended = [facts["stopped"]] if facts.get("stopped") else []
     parts = [
         f"Adapted from {facts['source']} by `{facts['method']}`, with {facts['trials']:,} programs measured on "
@@ -145,7 +144,7 @@ def adaptation_text(card: ModelCard) -> str:
         *ended,
         "The candidates ranked each batch of programs before they learned from it: the adapted model, the "
         "source model as it was and, from the second batch on, a local model trained on the target alone. By "
-        f"these rankings the guard chose the {facts['chosen']} model, which is the one in this folder.{harmed}",
+        f"these rankings the guard chose the {facts['chosen']} model, which is the one in this folder.",
     ]
     return "\n\n".join([*parts, *adapted_pictures(card)])
 

@@ -109,7 +109,9 @@ class AdaptedModel:
                 "more, an eighth is held out to evaluate it."
             )
         if done.chosen != ADAPTED:
-            parts.append(f"Transfer by {done.method} made the model worse, so the {done.chosen} model was written.")
+            parts.append(
+                f"The guard preferred the {done.chosen} model to the one adapted by {done.method}, and wrote it."
+            )
         if explain:
             parts.append(masks_table(done.to_json()))
         wrote = f"{done.model.arch} for {self.device_id}, from {self.source} and {counted(done.trials, 'trial')}."

@@ -71,7 +71,8 @@ def is_replayed(folder: str | Path, device_id: str) -> bool:
     if not (Path(folder) / "measurements" / device_id).is_dir():
         return False
     batches = DataFolder.open(folder).iter_measurements([device_id], ["transplanted_from"])
-    return all(batch["transplanted_from"].null_count == 0 for batch in batches)
+    unlike = [batch["transplanted_from"].null_count for batch in batches if batch.num_rows]
+    return bool(unlike) and not any(unlike)
 
 
 def joined_credit(*credits: str | None) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,7 @@ def read_lock(path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
     """
     path = Path(path)
     if not path.exists():
-        raise LockFileError(f"There is no {path}. `costhub lock NAME` writes one.")
+        raise LockFileError(f"There is no {path}. `costhub lock NAME{_file(path)}` writes one.")
     try:
         content = json.loads(read_regular(path, limit=MAX_LOCK_BYTES, error=LockFileError))
         if isinstance(content, dict):  # Nothing else is known about a newer version.
@@ -219,6 +220,11 @@ def _difference(pin: Pin) -> str:
 _UPDATE = "`costhub lock` accepts it; `costhub pull --locked` still fetches the locked version where a hub keeps it."
 
 
+def _file(path: str | Path) -> str:
+    """The option that names a lock file; none for the usual one."""
+    return "" if Path(path) == Path(LOCK_FILE) else f" --file {shlex.quote(str(path))}"
+
+
 def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
     """Finds a model in exactly the version of a lock file, whatever its name refers to now.
 
@@ -240,7 +246,7 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
     _refuse_auto(name)
     pins = {pin.name: pin for pin in read_lock(path) if pin.kind == "model"}
     if name not in pins:
-        raise LockFileError(f"{path} does not lock the model {name}. Add it with `costhub lock {name}`.")
+        raise LockFileError(f"{path} does not lock the model {name}. Add it with `costhub lock {name}{_file(path)}`.")
     pin = pins[name]
     try:
         found = find_model(pin.address)

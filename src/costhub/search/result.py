@@ -38,7 +38,7 @@ SEARCHING = "searching"
 SCHEDULING = "scheduling"
 """Choosing, building and checking schedules of all kernels without measuring."""
 REPORTING = "reporting"
-"""Writing reports and pictures, except the last ones, which contain these seconds."""
+"""Writing reports and pictures, except the final ones, which hold these figures."""
 FINISHING = "finishing"
 """Compiling whole networks, checking and timing them; the stages of each network add up to less."""
 

@@ -92,6 +92,16 @@ def test_a_trace_that_cannot_be_replayed_is_refused(tiny_matmul: Any, trace: Any
         replay_recorded(tiny_matmul.module_json, json.dumps(trace), TARGET)
 
 
+def test_a_decision_that_tvm_replaces_is_refused(tiny_matmul: Any) -> None:
+    instructions, decisions = json.loads(tiny_matmul.traces[1])
+    number, tile = next(each for each in decisions if isinstance(each[1], list))
+    other = [*tile[:-1], 7]  # which divides no loop of the workload
+    changed = [[number, other] if each[0] == number else each for each in decisions]
+
+    with pytest.raises(WorkloadError, match="replaces its decision"):
+        replay_recorded(tiny_matmul.module_json, json.dumps([instructions, changed]), TARGET)
+
+
 def test_workloads_are_read_and_traces_replayed(tiny_matmul: Any, old_format: ModuleType) -> None:
     line = old_format.workload_line(tiny_matmul.module_json)
     good, bad = tiny_matmul.traces[1], tiny_matmul.bad_trace

@@ -14,6 +14,7 @@ from costhub.dataset.metaschedule.import_pool import (
     LoadedWorkload,
     ReplayedTrace,
     ReplayedTraces,
+    check_kept,
     load_workload,
     replay_recorded,
     result_or_reason,
@@ -99,26 +100,14 @@ def _examined_record(module_json: str, target: str, line: str) -> ExaminedTrace:
         register_tiles(line)
     loaded = _loaded_trace(module_json, record)
     if loaded is not None:
-        _check_kept(decisions, plain(trace_parts(loaded)[1]))
+        check_kept(decisions, plain(trace_parts(loaded)[1]))
         return ExaminedTrace("", False, None)
     parsed = parse_record(line.encode())
     replayed = replay_recorded(module_json, parsed.trace, target)
-    _check_kept(decisions, json.loads(replayed.trace)[1])
     [text] = record_texts(module_json, target, [(replayed.trace, parsed.run_s)])
     if text is None:
         raise WorkloadError("TVM 0.27 cannot write its record")
     return ExaminedTrace("", replayed.redone, text)
-
-
-def _check_kept(recorded: list[Any], replayed: list[Any]) -> None:
-    """Rejects decisions that TVM silently replaces, such as a tile that does not divide its loop.
-
-    The time of such a record is that of another program.
-    """
-    kept = {number: decision for number, decision in replayed}
-    for number, decision in recorded:
-        if kept.get(number, decision) != decision:
-            raise WorkloadError(f"TVM replaces its decision {number}, {decision!r:.60}, by {kept[number]!r:.60}")
 
 
 def _loaded_trace(module_json: str, record: list[Any]) -> Any:

@@ -45,7 +45,8 @@ def replay_recorded(module_json: str, trace: str, target: str) -> ReplayedTrace:
         target: The TVM target, as JSON of TVM 0.27.
 
     Raises:
-        WorkloadError: The trace does not fit the workload, even with its post-processing redone.
+        WorkloadError: The trace does not fit the workload, even with its post-processing redone, or TVM replaces one of
+            its decisions.
     """
     instructions, decisions = _translated(trace)
     kinds = [instruction[0] for instruction in instructions]
@@ -60,8 +61,32 @@ def replay_recorded(module_json: str, trace: str, target: str) -> ReplayedTrace:
         before = [decision for decision in decisions if decision[0] < cut]
         schedule = replay(_cached_module(module_json), json.dumps([instructions[:cut], before]))
         _postprocess(module_json, schedule, target)
-        return ReplayedTrace(trace_to_json(schedule.trace), True)
-    return ReplayedTrace(trace_to_json(schedule.trace), False)
+        return _kept(before, schedule, redone=True)
+    return _kept(decisions, schedule, redone=False)
+
+
+def _kept(recorded: list[Any], schedule: Any, *, redone: bool) -> ReplayedTrace:
+    trace = trace_to_json(schedule.trace)
+    check_kept(recorded, json.loads(trace)[1])
+    return ReplayedTrace(trace, redone)
+
+
+def check_kept(recorded: list[Any], replayed: list[Any]) -> None:
+    """Rejects decisions that TVM silently replaces, such as a tile that does not divide its loop.
+
+    The time of such a record is that of another program.
+
+    Args:
+        recorded: Number of an instruction and its decision, as recorded.
+        replayed: The same, as TVM gives them back.
+
+    Raises:
+        WorkloadError: One of them differs.
+    """
+    kept = {number: decision for number, decision in replayed}
+    for number, decision in recorded:
+        if kept.get(number, decision) != decision:
+            raise WorkloadError(f"TVM replaces its decision {number}, {decision!r:.60}, by {kept[number]!r:.60}")
 
 
 def _translated(trace: str) -> tuple[list[Any], list[Any]]:

@@ -123,20 +123,21 @@ def is_alike(entry: ModelEntry, descriptor: Mapping[str, Any], data: Path | None
         data: The folder with measurements of the target; None if they are in memory, or not measured yet.
 
     Returns:
-        None if the model's devices are unknown.
+        None if the model's devices are unknown, or if no dataset in the hubs says how a GPU was measured.
     """
     same_kind = is_of_kind(entry, descriptor)
     if not same_kind:
         return same_kind
-    folders = {name: folder for folder in dataset_folders().values() for name in _measured_in(folder, entry.devices)}
-    learned = {is_replayed(folder, name) for name, folder in folders.items()}
-    here = data is not None and is_replayed(data, str(descriptor.get("device_id")))
-    return not learned or here in learned
+    places = {name: measured_in(name) for name in entry.devices}
+    learned = {is_replayed(folder, name) for name, folder in places.items() if folder is not None}
+    if not learned:
+        return True if descriptor.get("kind") == "cpu" else None
+    return (data is not None and is_replayed(data, str(descriptor.get("device_id")))) in learned
 
 
-def _measured_in(folder: Path, devices: Sequence[str]) -> list[str]:
-    """Those of the devices that a dataset has measurements of."""
-    return [name for name in devices if (folder / "measurements" / name).is_dir()]
+def measured_in(device_id: str) -> Path | None:
+    """The dataset with measurements of a device, that of a shared hub first; None if there is none."""
+    return next((place for place in dataset_folders().values() if (place / "measurements" / device_id).is_dir()), None)
 
 
 def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False) -> None:
