@@ -112,7 +112,7 @@ def test_a_folder_is_not_locked(hub: Path, path: Path) -> None:
 
 
 def test_without_a_file_or_a_name_it_says_what_to_do(path: Path) -> None:
-    with pytest.raises(LockError, match=r"There is no .*`costhub lock NAME` writes one"):
+    with pytest.raises(LockError, match=r"There is no .*`costhub lock NAME --file /.*costhub\.lock` writes one"):
         check_lock(path)
     with pytest.raises(LockError, match="There is nothing to lock"):
         lock(path=path)
@@ -121,7 +121,7 @@ def test_without_a_file_or_a_name_it_says_what_to_do(path: Path) -> None:
 def test_a_name_that_is_not_locked_is_refused(hub: Path, path: Path) -> None:
     lock(["acme-one"], path=path)
 
-    with pytest.raises(LockError, match=r"does not lock the model other\. Add it with `costhub lock other`"):
+    with pytest.raises(LockError, match=r"does not lock the model other\. Add it with `costhub lock other --file /"):
         pull_locked("other", path=path)
 
 

@@ -92,8 +92,8 @@ def test_a_trace_that_cannot_be_replayed_is_refused(tiny_matmul: Any, trace: Any
         replay_recorded(tiny_matmul.module_json, json.dumps(trace), TARGET)
 
 
-def test_a_decision_that_tvm_replaces_is_refused(tiny_matmul: Any) -> None:
-    instructions, decisions = json.loads(tiny_matmul.traces[1])
+def test_a_decision_that_tvm_replaces_is_refused(tiny_matmul: Any, schedule: Any) -> None:
+    instructions, decisions = json.loads(trace_to_json(schedule.trace))
     number, tile = next(each for each in decisions if isinstance(each[1], list))
     other = [*tile[:-1], 7]  # which divides no loop of the workload
     changed = [[number, other] if each[0] == number else each for each in decisions]
