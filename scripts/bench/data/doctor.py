@@ -51,6 +51,7 @@ from scripts.bench.data.doctor_folders import (
 from scripts.tables.data import doctor_table
 
 _LINE = re.compile(r"(?P<file>\S+) line (?P<number>\d+)")
+_FIRST = re.compile(r"(.+):(\d+)")
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class Whole:
         texts = Counter(self.source.records)
         usable = {number for number in self.copies if texts[self.source.records[number - 1]] == 1}
         workloads, records = lines_of(self.source)
-        old = {where for rule, where, _ in self.answer.findings if rule == "DB12"}
-        todays = {each.origin for each in workloads if f"{WORKLOADS_FILE} line {each.origin}" not in old}
+        others = {where for rule, where, _ in self.answer.findings if rule in ("DB03", "DB12")}
+        todays = {each.origin for each in workloads if f"{WORKLOADS_FILE} line {each.origin}" not in others}
         return Database(workloads, records, usable, json.loads(self.target), todays, random.Random(seed))
 
 
@@ -265,30 +266,30 @@ def folder_row(whole: Whole) -> dict[str, Any]:
     }
 
 
-def sources(
-    folders: Sequence[Path], searches: Sequence[int], trials: int, most_records: int | None, work: Path
-) -> Iterator[RealDatabase]:
+def sources(folders: Sequence[str], searches: Sequence[int], trials: int, work: Path) -> Iterator[RealDatabase]:
     """The databases of folders, then those of searches."""
-    for folder in folders:
-        yield from real_databases(folder, work, most_records)
+    for text in folders:
+        match = _FIRST.fullmatch(text)
+        folder, most_records = (match[1], int(match[2])) if match else (text, None)
+        yield from real_databases(Path(folder), work, most_records)
     for number in searches:
         yield searched(number, work, trials)
 
 
 @click.command()
-@click.option("--folders", multiple=True, type=options.PATH, help="Databases are looked for in it and below it.")
+@click.option(
+    "--folders", multiple=True, help="Looks for databases in and below it; FOLDER:N takes the first N records of each."
+)
 @click.option("--searches", default=2, type=click.IntRange(0, len(SEARCHED)), help="Small searches to make here.")
 @options.trials(16)
-@click.option("--most-records", type=click.IntRange(min=1), help="Only so many records of a folder, the first.")
 @click.option("--run", is_flag=True, help="Also run programs, and compare their outputs.")
 @options.quick("One search, a few damages.")
 @options.rows_file()
 @options.json_file()
 def main(
-    folders: tuple[Path, ...],
+    folders: tuple[str, ...],
     searches: int,
     trials: int,
-    most_records: int | None,
     run: bool,
     quick: bool,
     rows_path: Path | None,
@@ -302,7 +303,7 @@ def main(
     done = RowFile(rows_path, ("folder",))
     with tempfile.TemporaryDirectory(prefix="costhub-doctor-") as work:
         left = [number for number in range(searches) if (f"search-{number + 1}",) not in done]
-        for number, source in enumerate(sources(folders, left, trials, most_records, Path(work))):
+        for number, source in enumerate(sources(folders, left, trials, Path(work))):
             if (source.name,) in done:
                 continue
             with empty_cache():
