@@ -292,7 +292,7 @@ COLUMNS = (
 
 @click.command()
 @click.option("--only", default="", help="Part of the names of the mutations to try; by default all are tried.")
-@click.option("--timeout", "timeout_s", default=300.0, show_default=True, help="Seconds for the tests of a mutation.")
+@click.option("--timeout", "timeout_s", default=600.0, show_default=True, help="Seconds for the tests of a mutation.")
 @options.json_file()
 def main(only: str, timeout_s: float, path: Path | None) -> None:
     """Some ten minutes on two cores; exits with 1 if a wrong implementation is not noticed."""
