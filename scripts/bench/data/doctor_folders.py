@@ -19,6 +19,7 @@ from costhub.dataset.trace import trace_to_json
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import load_tvm
+from scripts.bench.common.fresh import checkout_path
 
 SEARCHED = (
     ("matmul.128x128x128", "softmax.64x1000", "pool.avg-56x128"),
@@ -110,7 +111,7 @@ def contents(folder: Path) -> list[Content]:
 
 def loaded(folder: Path) -> int | str:
     """How many records stock TVM loads from a folder; a string says how it fails."""
-    with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+    with Child(prepare=load_tvm, environment=checkout_path(), limits=FOR_STRANGERS) as child:
         try:
             return child.call(load, folder, timeout_s=_TIMEOUT_S)
         except ChildDied:
@@ -130,7 +131,7 @@ def wrong_traces(folder: Path) -> dict[str, str | None]:
     Returns:
         The schedules as traces in JSON; None for workloads of which none is known.
     """
-    with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+    with Child(prepare=load_tvm, environment=checkout_path(), limits=FOR_STRANGERS) as child:
         return {
             str(json.loads(line)[0]): child.call(wrong_trace, line, timeout_s=_TIMEOUT_S)
             for line in _lines(folder / WORKLOADS_FILE)
