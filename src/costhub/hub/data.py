@@ -21,7 +21,7 @@ from costhub.dataset.shards.shard import ROW_GROUP_ROWS
 from costhub.dataset.splits import split
 from costhub.dataset.splits.split import Split
 from costhub.errors import AmbiguousNameError, DataError, UnknownNameError
-from costhub.hub.catalogue.hubs import dataset_folders, hubs_searched
+from costhub.hub.catalogue.hubs import dataset_folders, folders_with, hubs_searched
 from costhub.hub.catalogue.names import LISTING, hardware_device, resolve_device
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.hugging_face import readable_errors
@@ -127,7 +127,7 @@ def _in_local_hub(address: Address) -> DataAddress:
     fitting = [full for full in datasets if name in (full, full.split("/")[1])]
     device_id = None if fitting else _device(name, datasets)
     if device_id is not None:
-        fitting = [full for full, folder in datasets.items() if (folder / "measurements" / device_id).is_dir()]
+        fitting = list(folders_with(device_id))
     if len(fitting) > 1:
         raise AmbiguousNameError("dataset", name, fitting)
     if not fitting:

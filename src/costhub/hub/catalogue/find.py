@@ -12,7 +12,7 @@ from typing import Any
 from costhub.dataset.credit import is_replayed
 from costhub.errors import ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, find_device, load_devices
-from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, dataset_folders, list_models, models_for, read_entry
+from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, folders_with, list_models, models_for, read_entry
 from costhub.hub.catalogue.names import ResolvedName, hardware_device, resolve_name
 from costhub.hub.catalogue.nearest import STAND_INS, NearestDevice, nearest_device, nearest_order
 from costhub.hub.remote.address import Address, AddressError, parse_address
@@ -137,7 +137,7 @@ def is_alike(entry: ModelEntry, descriptor: Mapping[str, Any], data: Path | None
 
 def measured_in(device_id: str) -> Path | None:
     """The dataset with measurements of a device, that of a shared hub first; None if there is none."""
-    return next((place for place in dataset_folders().values() if (place / "measurements" / device_id).is_dir()), None)
+    return next(iter(folders_with(device_id).values()), None)
 
 
 def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False) -> None:

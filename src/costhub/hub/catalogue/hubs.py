@@ -201,8 +201,13 @@ def named_folders(roots: Iterable[HubRoot], kind: str) -> dict[str, Path]:
 
 def list_datasets(device_id: str) -> tuple[str, ...]:
     """ORG/NAME of the datasets in the hubs that hold measurements of the device."""
+    return tuple(sorted(folders_with(device_id)))
+
+
+def folders_with(device_id: str) -> dict[str, Path]:
+    """ORG/NAME -> folder of the datasets with measurements of the device, with those in the shared hub first."""
     found = dataset_folders().items()
-    return tuple(sorted(name for name, folder in found if (folder / "measurements" / device_id).is_dir()))
+    return {name: folder for name, folder in found if (folder / "measurements" / device_id).is_dir()}
 
 
 def read_entry(folder: Path, *, name: str, origin: str) -> ModelEntry:
