@@ -71,6 +71,7 @@ OTHERS = {
     "fuzz": "data.fuzz",
     "old-workloads": "data.old_workloads",
     "ansor-import": "data.ansor_import",
+    "ansor-refusals": "data.ansor_refusals",
     "old-databases": "data.old_databases",
     "gpu-code": "collecting.gpu_code",
     "model-report": "models.report",

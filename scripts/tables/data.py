@@ -162,6 +162,19 @@ def _replayed(counts: Mapping[str, Any]) -> str:
     return f"{counts['rows'] / tried:.1%}" if tried else "-"
 
 
+def ansor_refusals_table(result: Result) -> str:
+    """One line for each device, operator, check of TVM and limit that programs break."""
+    columns = (
+        TableColumn("device", "device"),
+        TableColumn("operator", "key"),
+        number("tried", "programs tried", ",d"),
+        TableColumn("check", "refused by"),
+        TableColumn("limit", "taken without the limit of"),
+        number("refused", "programs refused", ",d"),
+    )
+    return markdown_table(result["rows"], columns)
+
+
 def agreement_table(result: Result) -> str:
     """One line for every two devices of one kind, without parts of one chip.
 
@@ -341,6 +354,7 @@ DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "agreement": agreement_table,
     "register_tiles": register_tiles_table,
     "ansor-import": ansor_table,
+    "ansor_refusals": ansor_refusals_table,
     "old_databases": old_databases_table,
     "lost_workloads": lost_workloads_table,
     "doctor": doctor_table,

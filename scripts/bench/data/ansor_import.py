@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 import costhub
-from costhub.dataset.ansor.import_log import MOST_LINE_BYTES
-from costhub.dataset.ansor.named_workloads import parse_key
 from costhub.dataset.ansor.replay import replay_sketches
-from costhub.dataset.metaschedule.lines import read_lines
-from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError
 from costhub.hub.catalogue.devices import find_device
 from scripts.bench.common import options
 from scripts.bench.common.machine import write_result
+from scripts.bench.data.ansor_logs import logs_option, operators, programs_by_module, spread
 
 REASONS = {
     "fetches vectors": "vectors",
@@ -30,15 +27,6 @@ REASONS = {
 }
 """Words in the reason of an import -> the count that it goes into; all others are `other`."""
 RATE_PROGRAMS = 300
-
-
-def operators(log: Path) -> dict[str, list[bytes]]:
-    """The lines of a log, by the function that their keys name."""
-    lines = defaultdict(list)
-    for line in read_lines(log, most_bytes=MOST_LINE_BYTES):
-        key = json.loads(line.text)["i"][0][0]
-        lines[str(json.loads(key)[0])].append(line.text)
-    return lines
 
 
 def imported(device: str, operator: str, lines: Sequence[bytes], data: Path) -> dict[str, Any]:
@@ -61,45 +49,20 @@ def rate(device: str, lines: Sequence[bytes]) -> dict[str, Any]:
     """Programs that one core replays per second: its own time counts, so other work on the machine does not."""
     known = find_device(device)
     assert known is not None
-    by_key = defaultdict(list)
-    for line in lines:
-        (key, *_), (_, steps, *_) = json.loads(line)["i"]
-        by_key[key].append(json.dumps(steps))
-    modules = {key: module_to_json(parse_key(key).module()) for key in by_key}
-    for key in list(modules)[:1]:  # what TVM loads for the first program is no part of the rate
-        replay_sketches(modules[key], str(known.target), by_key[key][:1])
+    by_module = programs_by_module(lines)
+    for module, steps in list(by_module.items())[:1]:  # what TVM loads for the first program is no part of the rate
+        replay_sketches(module, str(known.target), steps[:1])
     begun, count = time.process_time(), 0
-    for key, steps in by_key.items():
-        reply = replay_sketches(modules[key], str(known.target), steps)
+    for module, steps in by_module.items():
+        reply = replay_sketches(module, str(known.target), steps)
         count += 0 if isinstance(reply, str) else sum(not isinstance(each, str) for each in reply.programs)
     return {"device": device, "programs": count, "cpu_s": time.process_time() - begun}
-
-
-def spread(by_operator: dict[str, list[bytes]], count: int) -> Iterator[bytes]:
-    """Lines of the known operators, evenly over the log."""
-    lines = [line for operator, some in by_operator.items() for line in some if _is_known(operator, some[0])]
-    yield from lines[:: max(1, len(lines) // count)]
-
-
-def _is_known(operator: str, line: bytes) -> bool:
-    try:
-        return parse_key(json.loads(line)["i"][0][0]).function == operator
-    except CosthubError:
-        return False
 
 
 @click.command()
 @options.quick("Few records of each log.")
 @options.json_file()
-@click.option(
-    "--log",
-    "logs",
-    type=(click.Path(path_type=Path, exists=True, dir_okay=False), str),
-    multiple=True,
-    required=True,
-    metavar="FILE DEVICE",
-    help="A log and its device; may be repeated.",
-)
+@logs_option
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),

@@ -96,6 +96,7 @@ def compiled(
         database=begun(database, total, out),
         out=out,
         lowering=lowering,
+        beside=[UNTUNED],
     )
     seconds = seconds_at(course["rounds"], total)
     return {**whole.to_json(), "trials": milestone, "tasks": course["tasks"], "seconds": seconds}

@@ -43,7 +43,7 @@ from scripts.tables.transfer import EVERYTHING, KEY, METRICS, summaries
 
 METHODS: dict[str, TransferMethod] = {"fine-tune": FineTune(), "lottery 0.5": Lottery(), "corrected": Corrected()}
 TRIALS = (32, 128, 512)
-GUARDED = (32, 64, 128)
+GUARDED = (32, 64, 128, 256, 512)
 """Trials of the guarded transfer, which learns anew after each 32 of them."""
 EACH = 64
 """Programs of a workload that a model of a source device learns from."""

@@ -69,7 +69,7 @@ class TuneOptions:
     torch_compile: bool = False
     """Time networks under ``torch.compile`` as well, which takes a minute or more."""
     time_unscheduled: bool = False
-    """Time each workload without a schedule as well: plain loops on one thread, up to a minute each."""
+    """Time each workload and network without a schedule as well: plain loops on one thread, up to a minute each."""
     allow_other_kind: bool = False
     """Accept a GPU model for a CPU, or the reverse, although it ranks programs about as well as chance."""
     command: str | None = None
@@ -341,10 +341,12 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
 def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: TuneOptions) -> list[FinishedNetwork]:
     """Compiles and times whole networks after the search; none if the device does not allow it."""
     from costhub.collector.workloads.network_kernels import name_networks
-    from costhub.search.whole_network.finish import finish_network
+    from costhub.search.whole_network.finish import TORCH_COMPILE, UNTUNED, finish_network
 
     if obstacle(measurer) is not None:
         return []
+    asked = {TORCH_COMPILE: options.torch_compile, UNTUNED: options.time_unscheduled}
+    beside = [form for form, is_asked in asked.items() if is_asked]
     return [
         finish_network(
             network,
@@ -353,7 +355,7 @@ def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: T
             database=out,
             out=out,
             lowering=options.lowering,
-            torch_compile=options.torch_compile,
+            beside=beside,
             boards=measurer.boards,
             on_step=lambda step: log.info("%s ...", step),
         )

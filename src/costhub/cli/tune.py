@@ -139,7 +139,7 @@ Example:
 @click.option(
     "--time-unscheduled",
     is_flag=True,
-    help="Time each workload without a schedule as well: plain loops on one thread, up to a minute each.",
+    help="Time workloads and networks without a schedule as well: plain loops on one thread, up to a minute each.",
 )
 @allow_other_kind_option
 @seed_option

@@ -25,6 +25,7 @@ from costhub.search.whole_network.compile import (
     CompiledNetwork,
     _best_of,
     build_network,
+    build_untuned,
     compile_network,
     distinguishing_input,
 )
@@ -171,6 +172,28 @@ def test_a_relax_module_is_compiled_with_all_its_arguments_as_inputs(
     assert len(found.inputs) == 7  # three layers with weights and biases
     assert tuned.is_file()
     assert untuned.is_file()
+    assert set(found.stages) == {"reading", "compiling", "compiling untuned"}
+
+
+def test_without_a_place_for_it_the_untuned_library_is_not_made(
+    relax_file: Path, database: Path, target: str, tmp_path: Path
+) -> None:
+    found = build_network(str(relax_file), target, str(database), tuned=str(tmp_path / "tuned.so"), untuned=None)
+
+    assert set(found.stages) == {"reading", "compiling"}
+    assert [path.name for path in tmp_path.iterdir()] == ["tuned.so"]
+
+
+def test_the_untuned_library_alone_has_no_schedules(relax_file: Path, target: str, tmp_path: Path) -> None:
+    library = tmp_path / "untuned.so"
+
+    found = build_untuned(str(relax_file), target, str(library))
+
+    assert found.tuned == 0
+    assert library.is_file()
+    (tmp_path / "no.json").write_text("{}")
+    with pytest.raises(NetworkError, match="TVM's JSON"):
+        build_untuned(str(tmp_path / "no.json"), target, str(library))
 
 
 def test_what_tvm_cannot_read_is_a_reason(tmp_path: Path, target: str) -> None:

@@ -156,20 +156,20 @@ class BuiltNetwork:
     inputs: tuple[Any, ...]
     """An example of each input, as NumPy arrays."""
     stages: dict[str, float] = field(default_factory=dict)
-    """Stage -> seconds: reading the network, and compiling it twice."""
+    """Stage -> seconds: reading the network, and compiling it once or twice."""
 
 
 def build_network(
-    network: str, target: str, database: str, *, tuned: str, untuned: str, lowering: Lowering = AS_IN_TORCH
+    network: str, target: str, database: str, *, tuned: str, untuned: str | None, lowering: Lowering = AS_IN_TORCH
 ) -> BuiltNetwork:
-    """Compiles a network twice, which may crash TVM: to be called in a child process.
+    """Compiles a network, with `untuned` twice, which may crash TVM: to be called in a child process.
 
     Args:
         network: What `read_network` takes.
         target: The TVM target, as JSON.
         database: The folder of the MetaSchedule database.
         tuned: The library to write with the database.
-        untuned: The library to write without it, as TVM does by default.
+        untuned: The library to write without it, as TVM does by default; None for no such library.
         lowering: That of the first library, as in the search; the second has the kernels that TVM makes on its own.
 
     Raises:
@@ -188,12 +188,32 @@ def build_network(
             compiled = compile_network(
                 tuned_source, tvm_target, Path(database), Path(tuned), fast_math=lowering.fast_math
             )
-        with stages.during(COMPILING_UNTUNED):
-            compile_network(source, tvm_target, None, Path(untuned))
+        if untuned is not None:
+            with stages.during(COMPILING_UNTUNED):
+                compile_network(source, tvm_target, None, Path(untuned))
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
     inputs = tuple(distinguishing_input(np.asarray(value)) for value in source.inputs)
     return BuiltNetwork(compiled, inputs, stages.seconds())
+
+
+def build_untuned(network: str, target: str, untuned: str) -> CompiledNetwork:
+    """Compiles a network as TVM does by default, which may crash TVM: to be called in a child process.
+
+    Args:
+        network: What `read_network` takes.
+        target: The TVM target, as JSON.
+        untuned: The library to write.
+
+    Raises:
+        NetworkError: Torch or TVM fails.
+    """
+    import tvm
+
+    try:
+        return compile_network(read_network(network), tvm.target.Target(json.loads(target)), None, Path(untuned))
+    except Exception as error:
+        raise NetworkError(class_and_line(error)) from error
 
 
 def distinguishing_input(example: Any) -> Any:

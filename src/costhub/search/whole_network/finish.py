@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.search.result import OTHER, StageTimer
-from costhub.search.whole_network.compile import BuiltNetwork, build_network
+from costhub.search.whole_network.compile import BuiltNetwork, CompiledNetwork, build_network, build_untuned
 from costhub.search.whole_network.network_timer import BoardNetworkTimer, Latency, NetworkTimer, board_network_timer
 
 SUMMED_TERMS = 1
@@ -73,7 +73,7 @@ class FinishedNetwork:
     kernels_tuned: int = 0
     """Those with a schedule from the database."""
     latencies: dict[str, Latency] = field(default_factory=dict)
-    """Form -> latency: `TUNED`, `UNTUNED`, and on this machine, for torch networks, `TORCH` and `TORCH_COMPILE`."""
+    """Form -> latency: `TUNED`, and those of the other forms that were timed."""
     notes: tuple[str, ...] = ()
     """Sentences about what did not work but does no harm."""
     stages: dict[str, float] = field(default_factory=dict)
@@ -92,13 +92,16 @@ def finish_network(
     database: Path,
     out: Path,
     lowering: Lowering = AS_IN_TORCH,
-    torch_compile: bool = False,
+    beside: Collection[str] = (),
     boards: Boards | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> FinishedNetwork:
     """Compiles a network with a database, compares its outputs with torch's, and times it.
 
-    All of it happens in child processes: a crash of TVM or torch becomes a sentence.
+    All of it happens in child processes: a crash of TVM or torch becomes a sentence. On this machine, networks of torch
+    are timed in torch as well. The untuned form is compiled where there is nothing else to compare with (for a relax
+    file, on a board, on a GPU that torch may not know), and otherwise only if outputs differ: its plain loops on a CPU
+    take seconds a call.
 
     Args:
         network: What `costhub.collector.workloads.network_source.read_network` takes.
@@ -107,7 +110,7 @@ def finish_network(
         database: The folder of the search's MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
         lowering: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
-        torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
+        beside: Further forms to time: `UNTUNED`, and `TORCH_COMPILE`, which takes a minute or so.
         boards: Where it runs, except torch; they may be closed, since a new session is opened. None for this machine.
         on_step: Called with each step, in a few words.
 
@@ -116,11 +119,11 @@ def finish_network(
     """
     report_step, stages = on_step or (lambda _: None), StageTimer()
 
-    def timed(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
+    def timed(finished: FinishedNetwork, inputs: tuple[Any, ...]) -> FinishedNetwork:
         report_step(f"checking and timing {label}")
         try:
-            with stages.during(CHECKING), _network_timer(built.inputs, finished, boards) as timer:
-                finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
+            with stages.during(CHECKING), _network_timer(inputs, finished, boards) as timer:
+                finished = _loaded(timer, finished, forms, torch_compile=TORCH_COMPILE in beside)
                 with stages.during(TIMING):
                     finished = replace(finished, latencies=timer.measure())
                 finished = replace(finished, notes=(*finished.notes, *timer.notes))
@@ -132,7 +135,9 @@ def finish_network(
 
     report_step(f"compiling {label}")
     failing = f"The network {label} was tuned, but TVM cannot compile it as a whole"
-    return _finished(network, label, target, database, out, lowering, timed, failing)
+    is_wanted = UNTUNED in beside or boards is not None or _kind_of(target) != "cpu"
+    with _forms(network, target, database, lowering, with_untuned=is_wanted) as forms:
+        return _finished(forms, label, out, timed, failing)
 
 
 def finish_untimed(
@@ -163,54 +168,102 @@ def finish_untimed(
     """
     report_step, stages = on_step or (lambda _: None), StageTimer()
 
-    def checked(finished: FinishedNetwork, built: BuiltNetwork, tuned: str, untuned: str) -> FinishedNetwork:
+    def checked(finished: FinishedNetwork, inputs: tuple[Any, ...]) -> FinishedNetwork:
         if not runs_here:
             return replace(finished, notes=(f"{label} is for another machine, so it was not run.",))
         report_step(f"checking {label}")
-        with stages.during(CHECKING), NetworkTimer(built.inputs, finished.threads) as timer:
-            finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=False)
+        with stages.during(CHECKING), NetworkTimer(inputs, finished.threads) as timer:
+            finished = _loaded(timer, finished, forms, torch_compile=False)
         return _with_stages(finished, stages)
 
     report_step(f"compiling {label}")
-    return _finished(network, label, target, database, out, lowering, checked, f"TVM cannot compile {label} as a whole")
+    with _forms(network, target, database, lowering) as forms:
+        return _finished(forms, label, out, checked, f"TVM cannot compile {label} as a whole")
+
+
+@dataclass(frozen=True)
+class _Forms:
+    """The forms of a network that TVM compiles, in a folder of their own."""
+
+    network: str
+    target: str
+    database: str
+    lowering: Lowering
+    folder: str
+    with_untuned: bool
+    """Whether the untuned form is compiled in any case."""
+
+    @property
+    def reference(self) -> str:
+        """The form whose outputs are taken as correct."""
+        return UNTUNED if Path(self.network).suffix == RELAX else TORCH
+
+    @property
+    def tuned(self) -> str:
+        """The library with the database."""
+        return os.path.join(self.folder, f"{TUNED}.so")
+
+    @property
+    def untuned(self) -> str:
+        """The library without."""
+        return os.path.join(self.folder, f"{UNTUNED}.so")
+
+    def build(self) -> BuiltNetwork | str:
+        """Compiles the network; a sentence if TVM or torch fails."""
+        untuned = self.untuned if self.with_untuned else None
+        args = self.network, self.target, self.database
+        return _built(partial(build_network, *args, tuned=self.tuned, untuned=untuned, lowering=self.lowering))
+
+    def load_untuned(self, timer: AnyNetworkTimer) -> Any:
+        """What the untuned form computes; it is compiled now unless that has been done.
+
+        Raises:
+            MeasureError: It cannot be compiled or loaded, or fails.
+        """
+        if not self.with_untuned:
+            built = _built(partial(build_untuned, self.network, self.target, self.untuned))
+            if isinstance(built, str):
+                raise MeasureError(f"TVM cannot compile it: {built.rstrip('.')}.")
+        return timer.load_library(UNTUNED, self.untuned)
+
+
+@contextmanager
+def _forms(
+    network: str, target: str, database: Path, lowering: Lowering, *, with_untuned: bool = False
+) -> Iterator[_Forms]:
+    """The forms in a temporary folder; where the untuned one is the reference, it is compiled in any case."""
+    with tempfile.TemporaryDirectory(prefix="costhub-network-") as folder:
+        forms = _Forms(network, target, os.fspath(database.resolve()), lowering, folder, with_untuned)
+        yield replace(forms, with_untuned=with_untuned or forms.reference == UNTUNED)
 
 
 def _finished(
-    network: str,
+    forms: _Forms,
     label: str,
-    target: str,
-    database: Path,
     out: Path,
-    lowering: Lowering,
-    examine: Callable[[FinishedNetwork, BuiltNetwork, str, str], FinishedNetwork],
+    examine: Callable[[FinishedNetwork, tuple[Any, ...]], FinishedNetwork],
     failing: str,
 ) -> FinishedNetwork:
-    """Compiles a network, examines both libraries, and keeps the tuned one if nothing is wrong with it.
+    """Compiles a network, examines what was built, and keeps the tuned library if nothing is wrong with it.
 
     Args:
-        network: As for `finish_network`, like the next five.
-        label: See there.
-        target: See there.
-        database: See there.
+        forms: What is compiled.
+        label: As for `finish_network`.
         out: See there.
-        lowering: See there.
-        examine: Takes what is known of the network, what was built, and the paths of the tuned and the untuned library.
+        examine: Takes what is known of the network, and its inputs.
         failing: The beginning of the sentence that says that TVM cannot compile it.
     """
     library = out / f"{label}.so"
     library.unlink(missing_ok=True)  # of an earlier search
-    threads = int(json.loads(target).get("num-cores") or core_count())
-    begun = FinishedNetwork(label, threads, device_kind=_kind_of(target))
-    with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
-        tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
-        args = network, target, os.fspath(database.resolve())
-        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, lowering=lowering))
-        if not isinstance(built, BuiltNetwork):
-            return replace(begun, error=f"{failing}: {built.rstrip('.')}.")
-        finished = examine(_described(begun, network, built, lowering), built, tuned, untuned)
-        if finished.error is None:
-            _publish(Path(tuned), library)
-            finished = replace(finished, library=str(library))
+    threads = int(json.loads(forms.target).get("num-cores") or core_count())
+    begun = FinishedNetwork(label, threads, device_kind=_kind_of(forms.target), reference=forms.reference)
+    built = forms.build()
+    if isinstance(built, str):
+        return replace(begun, error=f"{failing}: {built.rstrip('.')}.")
+    finished = examine(_described(begun, built, forms.lowering), built.inputs)
+    if finished.error is None:
+        _publish(Path(forms.tuned), library)
+        finished = replace(finished, library=str(library))
     return finished
 
 
@@ -219,11 +272,10 @@ def _with_stages(finished: FinishedNetwork, stages: StageTimer) -> FinishedNetwo
     return replace(finished, stages={**finished.stages, **own})
 
 
-def _described(begun: FinishedNetwork, network: str, built: BuiltNetwork, lowering: Lowering) -> FinishedNetwork:
+def _described(begun: FinishedNetwork, built: BuiltNetwork, lowering: Lowering) -> FinishedNetwork:
     """A network that is compiled, but not yet checked or timed."""
     return replace(
         begun,
-        reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
         inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
         fast_math=lowering.fast_math,
         layout=lowering.layout,
@@ -253,23 +305,26 @@ def _kind_of(target: str) -> str:
 
 
 def _loaded(
-    timer: AnyNetworkTimer, finished: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
+    timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms, *, torch_compile: bool
 ) -> FinishedNetwork:
     """Loads all forms; the result holds the error of a form that does not run or is wrong, and notes about others."""
     try:
-        finished = _checked(timer, finished, network, tuned, untuned)
+        finished = _checked(timer, finished, forms)
     except MeasureError as error:
         return replace(finished, error=str(error))
     if not torch_compile or finished.reference != TORCH:
         return finished
     try:
-        timer.load_torch(TORCH_COMPILE, network, compiled=True)
+        timer.load_torch(TORCH_COMPILE, forms.network, compiled=True)
     except MeasureError as error:
         return replace(finished, notes=(f"torch.compile was not timed. {last_line(error)}",))
     return finished
 
 
-def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
+_Built = TypeVar("_Built", BuiltNetwork, CompiledNetwork)
+
+
+def _built(build: Callable[[], _Built]) -> _Built | str:
     """What was built; a sentence if TVM or torch fails."""
     with Child(limits=Limits.for_network(timeout_s=_BUILD_TIMEOUT_S)) as child:
         try:
@@ -278,15 +333,11 @@ def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
             return str(error)
 
 
-def _checked(
-    timer: AnyNetworkTimer, finished: FinishedNetwork, network: str, tuned: str, untuned: str
-) -> FinishedNetwork:
+def _checked(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms) -> FinishedNetwork:
     """The network, with an error if the outputs of the tuned form are not correct within a tolerance."""
-    plain = timer.load_library(UNTUNED, untuned)
-    fast = timer.load_library(TUNED, tuned)
-    reference, whose = plain, "those of the untuned network"
-    if finished.reference == TORCH:
-        reference, whose = timer.load_torch(TORCH, network), "torch's"
+    plain: Any = forms.load_untuned(timer) if forms.with_untuned else None
+    fast = timer.load_library(TUNED, forms.tuned)
+    reference: Any = plain if forms.reference == UNTUNED else timer.load_torch(TORCH, forms.network)
     finished = replace(finished, tolerance=widest_tolerance(reference), error_size=rms_error(fast, reference))
     mismatch = compare_outputs(fast, reference)
     most = BF16_TOLERANCE if finished.precision == BF16 else GPU_TOLERANCE
@@ -297,18 +348,33 @@ def _checked(
         mismatch = None if is_close else mismatch
     if mismatch is None:
         return finished
-    lowered = " or fast math" * finished.fast_math + " or bfloat16" * (finished.precision == BF16)
-    suspect = f"a schedule of the database{lowered}"
-    culprit = (
-        "The untuned network differs as well, so TVM's importer or compiler causes the difference."
-        if compare_outputs(plain, reference)
-        else f"The untuned network agrees, so {suspect} changes what a kernel computes."
-    )
+    whose = "those of the untuned network" if forms.reference == UNTUNED else "torch's"
     error = (
         f"The outputs of the tuned network {finished.network} are not {whose}: {mismatch} (tolerance "
-        f"{finished.tolerance:g} of their size). {culprit} No library was written."
+        f"{finished.tolerance:g} of their size). {_culprit(timer, finished, forms, plain, reference)} No library was "
+        "written."
     )
     return replace(finished, error=error)
+
+
+def _culprit(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms, plain: Any, reference: Any) -> str:
+    """Whether schedules make the outputs differ, or TVM itself, in a sentence.
+
+    Args:
+        timer: Of the forms.
+        finished: The network.
+        forms: Its forms.
+        plain: What the untuned form computes; None if it has not been loaded.
+        reference: What is correct.
+    """
+    try:
+        plain = forms.load_untuned(timer) if plain is None else plain
+    except MeasureError as error:
+        return f"Whether the untuned network differs as well is not known: {last_line(error).rstrip('.')}."
+    if compare_outputs(plain, reference):
+        return "The untuned network differs as well, so TVM's importer or compiler causes the difference."
+    lowered = " or fast math" * finished.fast_math + " or bfloat16" * (finished.precision == BF16)
+    return f"The untuned network agrees, so a schedule of the database{lowered} changes what a kernel computes."
 
 
 def _publish(source: Path, library: Path) -> None:
