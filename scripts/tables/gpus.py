@@ -53,7 +53,10 @@ def _gains(lines: Sequence[_Line]) -> str:
     value = {(line["source"], line["target"], line["method"], line["trials"]): line["pairwise"] for line in lines}
     methods = list(dict.fromkeys(line["method"] for line in lines if line["source"] and line["trials"]))
     trials = {
-        name: sorted({line["trials"] for line in lines if line["method"] == name} - {0, FEW, MANY})
+        # `corrected` after FEW is in the next table, beside MANY from nothing.
+        name: sorted(
+            {line["trials"] for line in lines if line["method"] == name} - {0, FEW * (name == "corrected"), MANY}
+        )
         for name in (*methods, _FROM_NOTHING)
     }
     rows = []

@@ -338,8 +338,8 @@ _TO_KERNELS = {
 _FROM_KERNELS = {
     "compiling": "compiling the network",
     "compiling untuned": "compiling it untuned, to compare",
-    "checking": "running both and PyTorch, comparing outputs",
-    "timing": "timing them",
+    "checking": "running it and PyTorch, comparing outputs",
+    "timing": "timing both",
     "rest of the network": "starting the processes for this",
     "report": "report",
     "other": "other",
@@ -414,6 +414,7 @@ def _seconds_cells(rows: Sequence[Mapping[str, Any]], stages: Mapping[str, str])
         "aim": mean([row.get("aim_s") for row in rows], ",.0f"),
         _BEFORE: mean([row.get("before_s") for row in rows], ",.0f"),
         **{title: mean([row["stages"].get(stage) for row in rows], ",.1f") for stage, title in stages.items()},
+        "share of the time in which a core is busy": mean([row.get("busy") for row in rows], ".0%"),
         "kernels": mean([row["kernels"] for row in rows], ".0f"),
         "for each kernel": mean(each_s, ".1f"),
         "aim for each kernel": mean([row["kernel_aim_s"] for row in rows], ".1f"),

@@ -56,8 +56,10 @@ class Harmful:
         return worse
 
 
-def trees() -> CostModel:
-    return new_model("gbt", feature_spec="demo@1", options={"objective": "log"})
+def trees(programs: Programs, seed: int) -> CostModel:
+    model = new_model("gbt", feature_spec="demo@1", options={"objective": "log"})
+    model.fit(programs, None, seed=seed, progress=False)
+    return model
 
 
 def learned(source: CostModel, method: object, parts: list[Programs], *, is_alike: bool | None = None) -> Guard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import click
 
+from costhub.collector.device.cpu_state import core_count
 from costhub.search.result import (
     EXTRACTING,
     FINISHING,
@@ -57,16 +59,23 @@ def timed(command: str, network: str, trials: int, seed: int) -> Row:
     """
     with tempfile.TemporaryDirectory(prefix="costhub-") as folder:
         report = Path(folder, "out", "report.json")
-        start = time.time()
+        start, before_s = time.time(), _children_s()
         done = _run(command, network, report.parent, trials, seed)
-        end = time.time()
+        end, cpu_s = time.time(), _children_s() - before_s
         found = json.loads(report.read_text()) if report.exists() else {}
         if not found.get("networks"):
             raise _failed(command, network, done)
         key = dict(zip(KEY, (command, network, trials, seed), strict=True))
         asked, is_usual = (command, network), trials == (TRIALS if command == TUNE else 0)
         aims = {"aim_s": AIM_S.get(asked), "before_s": BEFORE_S.get(asked)} if is_usual else {}
-        return {**key, **aims, **figures(found, start=start, end=end, written=report.stat().st_mtime)}
+        busy = cpu_s / (core_count() * (end - start))
+        return {**key, **aims, **figures(found, start=start, end=end, written=report.stat().st_mtime), "busy": busy}
+
+
+def _children_s() -> float:
+    """CPU time of all children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _run(command: str, network: str, out: Path, trials: int, seed: int) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ class GpuData:
     held_out: frozenset[str]
     """Workloads that no model learns from, on no device."""
     _sources: dict[str, CostModel] = field(default_factory=dict)
+    _alone: dict[tuple[str, int], CostModel] = field(default_factory=dict)
 
     @classmethod
     def drawn(cls, programs: Mapping[str, Programs], about: Sequence[Row], seed: int) -> GpuData:
@@ -88,6 +90,13 @@ class GpuData:
             self._sources[device] = fitted(self.pool(device).at_most(EACH, seed=self.seed), self.seed)
         return self._sources[device]
 
+    def alone(self, device: str, few: Programs) -> CostModel:
+        """The model of the first programs that a device measures, trained once for the guards of all sources."""
+        key = device, few.n
+        if key not in self._alone:
+            self._alone[key] = fitted(few, self.seed)
+        return self._alone[key]
+
     def others(self, target: str) -> Programs:
         """What a model of all other devices learns from."""
         rest = [self.pool(name).at_most(FEWER, seed=self.seed) for name in GPUS if name != target]
@@ -107,7 +116,8 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
     if wanted | {("guarded", count) for count in with_guard} <= set(done):
         return  # without training the source again
     alike = len({is_replayed(DATASETS / name, name) for name in (source, target)}) == 1
-    guard = Guard(data.source(source), Corrected(), seed=seed, is_alike=alike)
+    alone = partial(_alone, data, target)
+    guard = Guard(data.source(source), Corrected(), seed=seed, is_alike=alike, local=alone)
     for count, names in sorted(adapted.items()):
         few = measured(pool, count, seed)
         for name in names:
@@ -118,6 +128,12 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
         if count in with_guard and ("guarded", count) not in done:
             model = guarded(guard, few)
             yield {**about, "method": "guarded", "trials": count, "chosen": guard.chosen, **figures(model, test)}
+
+
+def _alone(data: GpuData, target: str, few: Programs, seed: int) -> CostModel:
+    """Learns as the local model of a guard does by itself."""
+    assert seed == data.seed
+    return data.alone(target, few)
 
 
 def target_rows(data: GpuData, target: str, trials: Sequence[int], done: Collection[Any]) -> Iterator[Row]:

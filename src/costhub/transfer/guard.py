@@ -52,7 +52,7 @@ class Guard:
         is_alike: Whether source and target are of the same kind, such as two CPUs, and ran the same compiler's code. If
             that is unknown, the local model is the first choice as long as the source has ranked the target no better
             than chance.
-        local: Makes the model that learns only from the target; by default a blend.
+        local: Trains the model that learns only from the target, given its programs and a seed; by default a blend.
         source_programs: Some of what the source learned from, for methods that compare with it.
     """
 
@@ -60,7 +60,7 @@ class Guard:
     method: TransferMethod
     seed: int = 0
     is_alike: bool | None = None
-    local: Callable[[], CostModel] | None = None
+    local: Callable[[Programs, int], CostModel] | None = None
     source_programs: Programs | None = None
     verdicts: list[BatchVerdict] = field(default_factory=list)
     _measured: list[Programs] = field(default_factory=list)
@@ -135,10 +135,10 @@ class Guard:
     def _learn_alone(self, learned: Programs) -> None:
         if not is_informative(learned):
             return
-        if self.local is None:
-            model = new_model("blend", feature_spec=self.source.feature_spec, options=LOCAL_MODEL)
-        else:
-            model = self.local()
+        if self.local is not None:
+            self._models[LOCAL] = self.local(learned, self.seed)
+            return
+        model = new_model("blend", feature_spec=self.source.feature_spec, options=LOCAL_MODEL)
         model.fit(learned, None, seed=self.seed, progress=False)
         self._models[LOCAL] = model
 

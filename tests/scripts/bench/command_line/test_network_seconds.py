@@ -107,6 +107,7 @@ def test_the_quick_form_tunes_and_compiles_a_network(tmp_path: Path) -> None:
     assert compiled["stages"].keys() == SECONDS_STAGES["compile"].keys() - {"timing", "compiling untuned"}
     for row in (tuned, compiled):
         assert row["error"] is None
+        assert 0.3 < row["busy"] <= 1.0
         assert row["kernels"] > 0
         # The time of a file is rounded down, and a compilation takes no time for its report.
         assert min(seconds for stage, seconds in row["stages"].items() if stage != "report") > 0.0
