@@ -15,12 +15,14 @@ from costhub.collector.device.local import find_local
 from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.load import load_programs
+from costhub.dataset.programs import Programs
 from costhub.dataset.workload import workload_id
 from costhub.hub.catalogue.devices import complete_device_row
 from costhub.hub.catalogue.find import find_model
 from costhub.models.architectures import new_model
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
+from costhub.papers.moses import CoefficientOfVariation, MosesLottery
 from costhub.search.database import SearchDatabase
 from costhub.search.options import Search
 from costhub.search.result import TrialMeter, TuneResult
@@ -29,6 +31,7 @@ from costhub.search.task import SearchTask
 from costhub.search.tune import tune
 from costhub.transfer.adapt import adapt
 from costhub.transfer.methods.by_name import find_method
+from costhub.transfer.methods.method import TransferMethod
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_with, own_copy
 from scripts.bench.common.remeasure import best_modules, remeasure
@@ -41,8 +44,60 @@ ADAPTED = "adapted, then brief"
 XGB = "TVM's XGBModel"
 METHODS = ("frozen", "fine-tune", "lottery", "corrected", "brief")
 ALL = (*METHODS, ADAPTED, XGB)
+CONTROLLED, ADVERSARY, WHOLE = "lottery, controller", "lottery, adversary", "lottery, both"
+"""Moses' ticket with its adaptive controller, with its domain adversary, and with both."""
+OF_MOSES = (CONTROLLED, ADVERSARY, WHOLE)
+DOMAIN = 0.05
+"""The weight of the adversarial term, as in the benchmark `moses`."""
 AHEAD = 256
 """Trials on other workloads that the adapted model has learned from."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A method that is told what the source learned from; searches do not tell it."""
+
+    method: TransferMethod
+    programs: Programs
+
+    @property
+    def name(self) -> str:
+        """That of the method."""
+        return self.method.name
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """See `TransferMethod`."""
+        return self.method.adapt(source, target, seed=seed, source_programs=source_programs or self.programs)
+
+
+@dataclass(frozen=True)
+class Leaders:
+    """The models that lead searches."""
+
+    source: CostModel
+    adapted: CostModel | None = None
+    """The source, adapted with `AHEAD` trials here."""
+    programs: Programs | None = None
+    """What the source learned from."""
+
+    def search(self, name: str, trials: int, seed: int) -> Search | None:
+        """The search of a method; None for TVM's own model, and where there is no adapted one."""
+        if name == XGB or (name == ADAPTED and self.adapted is None):
+            return None
+        if name == ADAPTED:
+            assert self.adapted is not None
+            return Search(self.adapted, method=find_method("brief"), seed=seed)
+        if name not in OF_MOSES:
+            return Search(self.source, method=find_method(name), seed=seed)
+        method: TransferMethod = MosesLottery()
+        if name != CONTROLLED:
+            if self.programs is None:
+                raise click.UsageError("The adversary compares with what Moses' network learned from; add --moses.")
+            method = Told(MosesLottery(domain=DOMAIN), self.programs)
+        rule = None if name == ADVERSARY else CoefficientOfVariation(trials)
+        return Search(self.source, method=method, stop_rule=rule, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -52,15 +107,10 @@ class LiveSearch:
     measurer: Measurer
     trials: int
 
-    def led_by(self, workload: str, model: CostModel, method: str, out: Path, seed: int) -> TuneResult:
+    def led_by(self, workload: str, search: Search, out: Path) -> TuneResult:
         """A search by costhub."""
         return tune(
-            find_workload(workload).module(),
-            workload,
-            Search(model, method=find_method(method), seed=seed),
-            self.measurer,
-            out=out,
-            trials=self.trials,
+            find_workload(workload).module(), workload, search, self.measurer, out=out, trials=self.trials
         )
 
     def stock(self, workload: str, model: CostModel, out: Path, seed: int) -> TuneResult:
@@ -83,18 +133,17 @@ class LiveSearch:
         return meter.result(workload, Health(), None)
 
 
-def network_of_moses(data: Path, source_device: str, seed: int) -> CostModel:
+def network_of_moses(data: Path, source_device: str, seed: int) -> Leaders:
     """A network of the paper's form, on TVM's features, that has learned from the source; it knows no WORKLOADS."""
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
     programs = load_programs(data, device=source_device, spec=MOSES_SPEC)
     model = new_model("mlp", feature_spec=MOSES_SPEC, options=MOSES_NETWORK)
-    model.fit(programs.of_workloads(set(programs.workload_ids) - tuned), None, seed=seed, progress=False)
-    return model
+    learned = programs.of_workloads(set(programs.workload_ids) - tuned)
+    model.fit(learned, None, seed=seed, progress=False)
+    return Leaders(model, programs=learned)
 
 
-def models(
-    data: Path, source_device: str, own_data: Path | None, shipped: str | None, seed: int
-) -> tuple[CostModel, CostModel | None]:
+def models(data: Path, source_device: str, own_data: Path | None, shipped: str | None, seed: int) -> Leaders:
     """A model of the source, and the same adapted with 256 trials here; neither knows the WORKLOADS."""
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
     here = complete_device_row(identify())
@@ -105,28 +154,25 @@ def models(
         programs = load_programs(data, device=source_device, spec=SPEC)
         source = fitted(programs.of_workloads(set(programs.workload_ids) - tuned), seed)
     if own_data is None:
-        return source, None
+        return Leaders(source)
     own = load_programs(own_data, device=str(here["device_id"]), spec=SPEC)
     pool = own.of_workloads(set(own.workload_ids) - tuned)
-    return source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model
+    return Leaders(source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model)
 
 
 def searches(
-    bench: LiveSearch, led: tuple[CostModel, CostModel | None], methods: Sequence[str], workload: str, seed: int
+    bench: LiveSearch, led: Leaders, methods: Sequence[str], workload: str, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """One row per method, the latencies remeasured side by side; `led`: the source and its adapted form."""
-    source, adapted = led
-    ours = {name: (source, name) for name in methods if name not in (ADAPTED, XGB)}
-    if adapted is not None and ADAPTED in methods:
-        ours[ADAPTED] = adapted, "brief"
+    """One row per method, the latencies remeasured side by side."""
+    ours = {name: search for name in methods if (search := led.search(name, bench.trials, seed))}
     with tempfile.TemporaryDirectory() as folder:
         out = {name: Path(folder, str(i)) for i, name in enumerate(methods) if name in ours or name == XGB}
         results = {}
         for name, own in out.items():
             if name in ours:
-                results[name] = bench.led_by(workload, *ours[name], own, seed)
+                results[name] = bench.led_by(workload, ours[name], own)
             else:
-                results[name] = bench.stock(workload, source, own, seed)
+                results[name] = bench.stock(workload, led.source, own, seed)
         best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out})
     for name, result in results.items():
         yield {
@@ -152,7 +198,7 @@ def searches(
 )
 @click.option("--model", help="The name of a model to use instead of one trained on --source.")
 @click.option("--moses", is_flag=True, help="A network of Moses' form instead of a blend; see the benchmark `moses`.")
-@click.option("--method", "methods", multiple=True, type=click.Choice(ALL), default=ALL)
+@click.option("--method", "methods", multiple=True, type=click.Choice((*ALL, *OF_MOSES)), default=ALL)
 @options.workloads(WORKLOADS)
 @options.trials(64)
 @options.seeds(3)
@@ -186,7 +232,7 @@ def main(
             if not missing:
                 continue
             if moses:
-                led: tuple[CostModel, CostModel | None] = network_of_moses(data, source, seed), None
+                led = network_of_moses(data, source, seed)
             else:
                 led = models(data, source, own, model, seed)
             for workload in missing:

@@ -71,10 +71,12 @@ class CompileOptions:
     fast_math: bool = False
     """Use polynomials for exp, tanh and erf in networks: several times as fast, but the last digits differ."""
     layout: str = "blocked"
-    """Layout of a network's convolutions on a CPU: blocked (NCHW16c with AVX-512) or plain (NCHW, as in torch)."""
+    """Layout of a network's convolutions and dense layers on a CPU: blocked (NCHW16c with AVX-512) or plain, as in
+    torch."""
     precision: str = "float32"
     """What a network's convolutions and dense layers multiply: float32, or bf16 (bfloat16, with sums in float32). The
-    latter is up to twice as fast on CPUs with AVX512-BF16, but rounds inputs and weights to 8 binary digits."""
+    latter is twice as fast or more on CPUs with AVX512-BF16 or AMX, and refused on others; inputs and weights are
+    rounded to 8 binary digits."""
     allow_other_kind: bool = False
     """Accept a GPU model, although it ranks programs of CPUs about as well as chance."""
     command: str | None = None

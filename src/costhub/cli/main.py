@@ -68,9 +68,9 @@ INTERRUPTED = 130
 EXIT_CODES = {
     0: "Done.",
     1: "The work itself failed: a build, a measurement, a hub, the disk, a bug. Or the verdict is negative: "
-    "`check` or `doctor` found errors, `review` refused, sending was not confirmed.",
+    "`check` or `doctor` found errors, `review` refused, there was no terminal on which to confirm sending.",
     2: "The command, a name or an input is wrong: an unknown option, device, model, workload or split, a missing or "
-    "damaged file or folder, a device that this machine lacks. Nothing was measured or written.",
+    "damaged file or folder, a device that this machine lacks. Nothing was measured.",
     INTERRUPTED: "Interrupted with Ctrl-C or SIGTERM. Everything finished so far is kept.",
 }
 """Exit code -> its meaning, the same for all verbs."""
