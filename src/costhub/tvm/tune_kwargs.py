@@ -31,8 +31,8 @@ def CostModel(  # noqa: N802
     """A pretrained model as a MetaSchedule cost model, created like TVM's own ``XGBModel()``.
 
     Args:
-        model: A name that `costhub pull` takes, or ``auto`` for the model of the device most similar to the
-            one tuned for.
+        model: A name that `costhub pull` takes, or ``auto`` for the best model for the device tuned for: its
+            own, or else ``any-cpu``.
         device: Row of the `devices` table for the device tuned for; by default that of this machine's CPU.
         method: How the model learns from measurements: a key of
             `costhub.transfer.methods.by_name.METHODS`, such as ``frozen``.

@@ -71,7 +71,7 @@ def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
 
 
 def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None = None) -> ResolvedModel:
-    """Finds the model that `name` refers to; `auto` means the model of the device most similar to `descriptor`.
+    """Finds the model that `name` refers to; `auto` means the best model for `descriptor`.
 
     Args:
         name: A name accepted by `costhub pull`, or ``auto``.
