@@ -109,9 +109,7 @@ class LiveSearch:
 
     def led_by(self, workload: str, search: Search, out: Path) -> TuneResult:
         """A search by costhub."""
-        return tune(
-            find_workload(workload).module(), workload, search, self.measurer, out=out, trials=self.trials
-        )
+        return tune(find_workload(workload).module(), workload, search, self.measurer, out=out, trials=self.trials)
 
     def stock(self, workload: str, model: CostModel, out: Path, seed: int) -> TuneResult:
         """The same search led by TVM's own model, and not by `model`; sizes and measurements are costhub's."""
@@ -231,10 +229,7 @@ def main(
             missing = [workload for workload in workloads if (workload, seed) not in done]
             if not missing:
                 continue
-            if moses:
-                led = network_of_moses(data, source, seed)
-            else:
-                led = models(data, source, own, model, seed)
+            led = network_of_moses(data, source, seed) if moses else models(data, source, own, model, seed)
             for workload in missing:
                 rows += searches(bench, led, methods, workload, seed)
                 click.echo(f"{workload}, seed {seed}")
