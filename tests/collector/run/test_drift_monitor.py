@@ -25,7 +25,7 @@ def readings(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     found = answers()
     monkeypatch.setattr(runner, "reference_s", lambda *, quick=False: next(found))
-    monkeypatch.setattr(drift_monitor, "QUIET_WAIT_S", 0.0)
+    monkeypatch.setattr(drift_monitor, "QUIET_WAITS_S", (0.0,) * 5)
     return said
 
 
@@ -59,7 +59,7 @@ def test_a_machine_that_stays_busy_is_not_waited_for_again_and_again(
 def test_waiting_takes_a_small_share_of_a_session(
     runner: Runner, readings: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drift_monitor, "QUIET_WAIT_S", 0.01)
+    monkeypatch.setattr(drift_monitor, "QUIET_WAITS_S", (0.01,) * 5)
     monkeypatch.setattr(drift_monitor, "FREE_WAITING_S", 0.015)
     monkeypatch.setattr(drift_monitor, "MAX_WAITING", 0.0)
     readings += [1.0, 1.0, 1.0, 2.0, 2.5, 3.0, 1.0]
@@ -82,6 +82,21 @@ def test_a_program_after_which_the_machine_is_found_busy_is_measured_again(
     assert ran.status == "ok"
     assert around.reference_after_s == 1.02
     assert around.reference_drift == 0.0
+
+
+def test_a_short_disturbance_is_waited_for_shortly(
+    runner: Runner, readings: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift_monitor, "QUIET_WAITS_S", (0.1, 0.2, 0.4))
+    monkeypatch.setattr(drift_monitor, "FREE_WAITING_S", 10.0)
+    waits: list[float] = []
+    monkeypatch.setattr(drift_monitor.time, "sleep", waits.append)
+    found = iter([1.0, 1.0, 1.0, 2.0, 2.0, 1.0])
+    monkeypatch.setattr(runner, "reference_s", lambda *, quick=False: next(found))
+
+    assert DriftMonitor(runner).look().reference_drift == 0.0
+
+    assert waits == [0.1, 0.2]
 
 
 def test_nothing_is_timed_after_a_program_that_failed(runner: Runner, readings: list[float]) -> None:

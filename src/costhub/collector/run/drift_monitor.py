@@ -15,8 +15,8 @@ log = logging.getLogger("costhub")
 
 # Programs are not measured while the reference kernel runs this much slower than at the session's start.
 MAX_DRIFT = 0.15
-QUIET_ATTEMPTS = 5
-QUIET_WAIT_S = 2.0
+QUIET_WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0)
+"""The waits of one look, in seconds, after each of which the kernel is timed again: most disturbances end within a second."""
 # On a device whose reference kernel never settles, waiting would never end, so it may take only this share of a
 # session after the first waits. Rows record the state of the device, so these measurements can be excluded.
 MAX_WAITING = 0.05
@@ -61,14 +61,14 @@ class DriftMonitor:
         if self._baseline_s is None:
             self._baseline_s = min(self.runner.reference_s() for _ in range(3))
         reference_s = self.runner.reference_s()
-        for _ in range(0 if self._is_busy else QUIET_ATTEMPTS):
+        for wait_s in () if self._is_busy else QUIET_WAITS_S:
             if self._drift(reference_s) <= MAX_DRIFT or not self._may_wait():
                 break
             if not self._has_said:
                 self._has_said = True
                 log.info("waiting for a quiet machine (load %.1f)", os.getloadavg()[0])
-            time.sleep(QUIET_WAIT_S)
-            self._waited_s += QUIET_WAIT_S
+            time.sleep(wait_s)
+            self._waited_s += wait_s
             reference_s = self.runner.reference_s()
         self._is_busy = self._drift(reference_s) > MAX_DRIFT
         # Once per batch: if they can be read at all, reading them takes milliseconds.
