@@ -193,6 +193,7 @@ class _Search:
     def run(self, device: Where) -> Tuning:
         """Searches, compiles networks, and writes the report."""
         from costhub.api.tuning import Tuning
+        from costhub.collector.run.evaluator import COLLECTING
         from costhub.search.database import SearchFolder, measured_programs
         from costhub.search.result import FINISHING, OPENING, REPORTING, SEARCHING, StageTimer
 
@@ -202,7 +203,7 @@ class _Search:
         with SearchFolder(out) as folder, ExitStack() as measuring:
             earlier = read_report(out)
             with stages.during(OPENING):
-                measurer = measuring.enter_context(open_measurer(device))
+                measurer = measuring.enter_context(open_measurer(device, evaluator=COLLECTING))
                 model = self.chosen.for_device(measurer.device)
             log.info("%s", model.line)
             for sentence in advise(model, measurer):
