@@ -65,7 +65,8 @@ class Evaluator:
 
 
 COLLECTING = Evaluator(repeat=2, min_repeat_ms=3, max_repeat=9)
-"""What collections, searches and `adapt` use: as reliable as three repeats of 10 ms each, in a third of the time (ADR 0004)."""
+"""What collections, searches and `adapt` use: as reliable as three repeats of 10 ms each, in a third of the time (ADR
+0004)."""
 
 
 def take(module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluator) -> tuple[float, ...]:
