@@ -166,5 +166,5 @@ def test_a_size_that_the_export_leaves_open_is_named(tmp_path: Path, caplog: pyt
     said = [record.getMessage() for record in caplog.records if "leaves" in record.getMessage()]
     assert said == [
         "open leaves the size of axis 0 of input open; 3 is used, as in its example input. For another size, export it "
-        "again with an example input of that size."
+        "again without dynamic_shapes, with an example input of that size."
     ]

@@ -283,7 +283,7 @@ def report_network(report: NetworkReport) -> None:
     for where, size in report.open_sizes.items():
         log.info(
             "%s leaves the size of %s open; %d is used, as in its example input. For another size, export it again "
-            "with an example input of that size.",
+            "without dynamic_shapes, with an example input of that size.",
             report.network,
             where,
             size,

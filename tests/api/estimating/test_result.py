@@ -39,6 +39,9 @@ def test_the_table_says_where_each_figure_comes_from() -> None:
 def test_a_device_that_was_never_measured_is_named() -> None:
     unknown = Estimate("board", 64, 0.9, (NORM,), (), is_new_device=True)
     assert "The predictor has not learned from board: predicted figures rest on its probe" in str(unknown)
+    lent = Estimate("chip-16c", 64, 0.9, (NORM,), (), is_new_device=True, figures_of="chip-1c")
+    assert "rest on those of chip-1c for each core, since it has not been probed (`costhub probe`)" in str(lent)
+    assert json.loads(lent.to_json())["figures_of"] == "chip-1c"
     assert "has not learned" not in str(Estimate("board", 64, 0.9, (NORM,), ()))
     # A measured figure rests on no predictor.
     assert "has not learned" not in str(Estimate("board", 64, 0.9, (CONV,), (), is_new_device=True))

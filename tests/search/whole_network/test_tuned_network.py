@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +104,27 @@ thread.join()
     done = subprocess.run([sys.executable, "-c", script, library, first], check=True, capture_output=True, text=True)
 
     assert done.stdout.split() == [first, first], "TVM by itself would bind its threads to the CPUs from 0 up"
+
+
+def test_a_process_that_was_forked_after_loading_is_told_so_and_does_not_hang(library: Path) -> None:
+    network = load_network(library, threads=2)
+    network(torch.zeros(1, 3, 32, 32))
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        try:
+            network(torch.zeros(1, 3, 32, 32))
+        except NetworkError as error:
+            sender.send(str(error))
+        finally:
+            os._exit(0)
+    try:
+        assert receiver.poll(30), "the child waits for threads that it does not have"
+        assert "was loaded before this process was forked" in receiver.recv()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert network(torch.zeros(1, 3, 32, 32)).shape == (1, 10)
 
 
 def test_what_is_no_tensor_is_named(library: Path) -> None:

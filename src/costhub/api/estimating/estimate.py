@@ -90,6 +90,8 @@ def estimate(
         >>> found.kernels[0].source
         'measured'
     """
+    from costhub.models.latency.inputs import BORROWED_FROM
+
     _check(trials, interval)
     with tempfile.TemporaryDirectory(prefix="costhub-estimate-") as folder:
         subjects = read_subjects(what, Path(folder))
@@ -104,7 +106,9 @@ def estimate(
         kernels, _ = _kernels(single, setting, shown)
         wholes = tuple(_network(name, *_kernels(jobs, setting, shown), setting) for name, jobs in networks.items())
     is_new = row["device_id"] not in setting.predictor.devices
-    return Estimate(str(row["device_id"]), trials, interval, kernels, wholes, is_new)
+    return Estimate(
+        str(row["device_id"]), trials, interval, kernels, wholes, is_new, figures_of=row.get(BORROWED_FROM)
+    )
 
 
 def _check(trials: int, interval: float) -> None:

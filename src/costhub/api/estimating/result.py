@@ -81,6 +81,8 @@ class Estimate:
     networks: tuple[NetworkEstimate, ...]
     is_new_device: bool = False
     """Whether the predictor has not learned from any measurement of the device."""
+    figures_of: str | None = None
+    """The part of the same chip whose peak and bandwidth stand for those of the device; None if it has been probed."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -99,6 +101,7 @@ class Estimate:
             "costhub_version": __version__,
             "device": self.device_id,
             "is_new_device": self.is_new_device,
+            "figures_of": self.figures_of,
             "trials": self.trials,
             "interval": self.interval,
             "kernels": [asdict(kernel) for kernel in self.kernels],
@@ -121,8 +124,11 @@ class Estimate:
         lines = [f"{self.device_id}, search of {self.trials} programs, {share}"]
         has_predicted = any(kernel.source == PREDICTED for kernel in self.kernels)
         if self.is_new_device and (has_predicted or any(each.measured_share < 1 for each in self.networks)):
+            rest_on = "its probe"
+            if self.figures_of:
+                rest_on = f"those of {self.figures_of} for each core, since it has not been probed (`costhub probe`)"
             lines.append(
-                f"The predictor has not learned from {self.device_id}: predicted figures rest on its probe, and their "
+                f"The predictor has not learned from {self.device_id}: predicted figures rest on {rest_on}, and their "
                 "intervals are wider."
             )
         if self.kernels:

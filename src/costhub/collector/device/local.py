@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.collector.device.cpu_state import core_count
+from costhub.collector.device.cpu_state import core_count, cpu_quota, usable_cpus
 from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, cpu_flags, identify, isa_level
 from costhub.errors import DeviceError, either
 from costhub.names import close_names
@@ -199,7 +199,9 @@ def local_limits(row: Mapping[str, Any]) -> tuple[str, str | None, int | None]:
         row: Its row in the devices table.
     """
     isa, threads = limits_of(str(row["device_id"])) or (None, None)
-    whole = row["kind"] != "cpu" or threads == core_count()
+    # A process that may use only some CPUs names the number, which is right in another one, too.
+    is_limited = len(usable_cpus()) != os.cpu_count() or cpu_quota() is not None
+    whole = row["kind"] != "cpu" or (threads == core_count() and not is_limited)
     return str(row["kind"]), isa, None if whole else threads
 
 

@@ -25,6 +25,8 @@ _DEVICE = (
     "launch_overhead_us",
 )
 """Columns of the devices table; each enters as its log2, or NaN if it is not known."""
+BORROWED_FROM = "borrowed_from"
+"""Key of `device_figures`: the id of the device whose figures stand for those of one that has not been probed."""
 _NEEDED = ("cores", "peak_gflops", "dram_gbs")
 _SCALED = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs")
 """Figures that grow with the number of cores."""
@@ -76,7 +78,7 @@ def device_figures(row: Mapping[str, Any], others: Mapping[str, Mapping[str, Any
             if _is_same_chip(found, other) and all(other.get(name) for name in _NEEDED) and found.get("cores"):
                 share = found["cores"] / other["cores"]
                 known = {name: other[name] * share for name in _SCALED if other.get(name)}
-                found = {**found, **{"dram_gbs": other["dram_gbs"], **known}}
+                found = {**found, "dram_gbs": other["dram_gbs"], **known, BORROWED_FROM: other["device_id"]}
                 break
     missing = [name for name in _NEEDED if not _is_positive(found.get(name))]
     if missing or not isinstance(found.get("kind"), str):

@@ -56,6 +56,7 @@ class TunedNetwork:
     for a GPU takes inputs from the CPU too, and leaves its outputs on the GPU.
 
     Call it from a long-lived thread: TVM creates threads for each calling thread, and keeps them when that one ends.
+    Load it in the process that calls it: TVM's threads do not survive a fork.
 
     Args:
         library: As for `load_network`.
@@ -73,6 +74,7 @@ class TunedNetwork:
         if self.library.suffix != ".so" or not self.library.is_file():
             what = "is not a library (.so), as `costhub tune` writes it" if self.library.exists() else "does not exist"
             raise NetworkError(f"{self.library} {what}. Give the file, such as tuned/my_network.so.")
+        self._process = os.getpid()
         _use_threads(self.threads)
         try:
             machine, self._device = load_machine(library)
@@ -90,8 +92,15 @@ class TunedNetwork:
                 the export.
 
         Raises:
-            NetworkError: The inputs are not what the network takes.
+            NetworkError: The inputs are not what the network takes, or this process was forked after the network had
+                been loaded.
         """
+        if os.getpid() != self._process:
+            # TVM's pool would wait for ever for threads that only the other process has.
+            raise NetworkError(
+                f"{self.library} was loaded before this process was forked, and TVM's threads do not survive a fork. "
+                "Load the network in each worker, after it has started."
+            )
         for value in inputs:
             if not hasattr(value, "__dlpack__"):
                 raise NetworkError(
