@@ -106,9 +106,7 @@ def estimate(
         kernels, _ = _kernels(single, setting, shown)
         wholes = tuple(_network(name, *_kernels(jobs, setting, shown), setting) for name, jobs in networks.items())
     is_new = row["device_id"] not in setting.predictor.devices
-    return Estimate(
-        str(row["device_id"]), trials, interval, kernels, wholes, is_new, figures_of=row.get(BORROWED_FROM)
-    )
+    return Estimate(str(row["device_id"]), trials, interval, kernels, wholes, is_new, figures_of=row.get(BORROWED_FROM))
 
 
 def _check(trials: int, interval: float) -> None:

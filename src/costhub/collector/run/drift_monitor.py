@@ -16,7 +16,7 @@ log = logging.getLogger("costhub")
 # Programs are not measured while the reference kernel runs this much slower than at the session's start.
 MAX_DRIFT = 0.15
 QUIET_WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0)
-"""The waits of one look, in seconds, after each of which the kernel is timed again: most disturbances end within a second."""
+"""The waits of one look, in seconds, after each of which the kernel is timed again: most disturbances are short."""
 # On a device whose reference kernel never settles, waiting would never end, so it may take only this share of a
 # session after the first waits. Rows record the state of the device, so these measurements can be excluded.
 MAX_WAITING = 0.05
