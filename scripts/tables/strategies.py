@@ -10,6 +10,7 @@ from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.models.metrics import rank_correlation
+from costhub.terminal_text import counted
 from scripts.tables.gains import gain_with_error, mean_with_error
 
 BASE = ("evolutionary", "ranked")
@@ -374,8 +375,9 @@ def live_ranks_table(result: Row) -> str:
         number("clear", "clearly apart live", "d"),
         number("alike", "of these in the same order in replay", ".0%"),
     ]
-    many = f"**Means over {summary['workloads']} workloads**, {result['seeds']} live searches and "
-    many += f"{result['replay_seeds']} replays of each by every strategy, in batches of {result['batch']}"
+    live, replays = counted(result["seeds"], "live search", "live searches"), counted(result["replay_seeds"], "replay")
+    many = f"**Means over {counted(summary['workloads'], 'workload')}**, {live} and {replays} of each by every "
+    many += f"strategy, in batches of {result['batch']}"
     return (
         f"{many}\n\n{markdown_table(lines, columns)}\n\n**Agreement**\n\n{markdown_table(agreement, figures)}\n\n"
         f"**Scores by workload**, live / in replay\n\n{_live_by_workload(result['rows'])}"

@@ -15,6 +15,7 @@ import numpy as np
 from costhub.collector.collect import BATCH as TIMED_TOGETHER
 from costhub.collector.measurer import BuiltProgram, Measurer
 from costhub.collector.propose.sampler import Program, Sampler
+from costhub.dataset.features.spec import Features
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.programs import FloatArray, Programs
 from costhub.dataset.workload import module_from_json
@@ -99,7 +100,7 @@ def open_pool(
 def _running(measurer: Measurer, mod: object, drawn: Sequence[Program], spec: str | None) -> list[PoolProgram]:
     """Those of the drawn programs that have features and run."""
     traces, target = [program.trace for program in drawn], json.dumps(measurer.target)
-    rows = [NO_ROWS for _ in drawn] if spec is None else find_spec(spec).extract(mod, traces, target)
+    rows: Features = [NO_ROWS for _ in drawn] if spec is None else find_spec(spec).extract(mod, traces, target)
     builds = measurer.builder.build([program.module_json for program in drawn])
     built = [BuiltProgram(build, program.arguments) for program, build in zip(drawn, builds, strict=True)]
     kept = []

@@ -83,9 +83,7 @@ def players(model: CostModel | None) -> dict[str, Player]:
     played = {name: Player(REPLAY_STRATEGIES.find(name), lambda seed: None) for name in STRATEGIES if name != MODEL}
     if model is not None:
         frozen = find_method(FROZEN)
-        played[MODEL] = Player(
-            REPLAY_STRATEGIES.find(MODEL), lambda seed: SearchModel(model, method=frozen, seed=seed)
-        )
+        played[MODEL] = Player(REPLAY_STRATEGIES.find(MODEL), lambda seed: SearchModel(model, method=frozen, seed=seed))
     return played
 
 

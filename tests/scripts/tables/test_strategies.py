@@ -228,6 +228,9 @@ def test_one_seed_and_one_workload_have_no_errors() -> None:
         {"model": "", "seeds": 1, "replay_seeds": 1, "batch": 8, "summary": found, "rows": rows}
     ).splitlines()
 
+    assert table[0] == (
+        "**Means over 1 workload**, 1 live search and 1 replay of each by every strategy, in batches of 8"
+    )
     assert found["agreement"][0] == {
         "measure": "score",
         "tau": 1.0,
