@@ -57,6 +57,7 @@ BENCHMARKS = {
     "proposals": "evolving.proposals",
     "evolution": "evolving.evolution",
     "replay": "search.replay",
+    "live-ranks": "search.live_ranks",
     "search-stopping": "search.stopping",
     "zero-trials": "search.zero_trials",
     "queries": "search.queries",

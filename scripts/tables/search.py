@@ -10,6 +10,7 @@ from typing import Any
 from costhub.cards.reports.tune_plots import STAGES
 from costhub.cards.tables import TableColumn, markdown_table, number
 from scripts.tables.gains import gain_with_error, geometric, sooner
+from scripts.tables.strategies import live_ranks_table
 
 LIGHT = "stock, light imports"
 """The method that others are compared with: stock MetaSchedule with build processes that start in a second."""
@@ -211,6 +212,7 @@ def replay_table(result: Mapping[str, Any]) -> str:
 
 
 SEARCH_TABLES = {
+    "live_ranks": live_ranks_table,
     "replay": replay_table,
     "search": search_table,
     "search_chip": search_table,

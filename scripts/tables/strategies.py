@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.gains import gain_with_error
+from costhub.models.metrics import rank_correlation
+from costhub.terminal_text import counted
+from scripts.tables.gains import gain_with_error, mean_with_error
 
 BASE = ("evolutionary", "ranked")
 """The strategy and selection that the others are compared with."""
@@ -266,3 +269,150 @@ def stopping_table(result: Row) -> str:
 def search_stopping_table(result: Row) -> str:
     """Every rule on kernels and on networks."""
     return markdown_table([{**row, "rule": STOP_RULES[row["rule"]]} for row in result["summary"]], SEARCHED)
+
+
+LIVE, REPLAYED = "live", "replay"
+"""Where a strategy searched."""
+MEASURES = {"score": "score", "end": "best program at the end"}
+"""Figure of a search -> its name on the page."""
+
+
+def live_ranks_summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """How far the searches of the replay benchmark and searches that measure agree on the ranks of strategies.
+
+    Args:
+        rows: One per search, with `workload`, `strategy`, `where` (`LIVE` or `REPLAYED`), `seed`, `score`, and `end`,
+            the latency of the best program known over that of the search's own.
+
+    Returns:
+        `strategies`, a line for each with the means over workloads, their standard errors and their ranks; `agreement`,
+        a line for each of `MEASURES`. There, `tau` (Kendall's tau-b) and `spearman` compare the means of the
+        strategies live and in replay; `pairs` are two strategies on one workload each, `clear` are those whose live
+        searches differ by more than twice the standard error of the difference, and `alike` is the share of the clear
+        ones that replays order as live searches do.
+    """
+    figures = {measure: _searches(rows, measure) for measure in MEASURES}
+    names, workloads = (list(dict.fromkeys(row[key] for row in rows)) for key in ("strategy", "workload"))
+    lines: list[dict[str, Any]] = [{"strategy": name} for name in names]
+    agreement = []
+    for measure, searches in figures.items():
+        for where in (LIVE, REPLAYED):
+            for line in lines:
+                each = [_mean(searches[workload, line["strategy"], where]) for workload in workloads]
+                line[f"{where}_{measure}"], line[f"{where}_{measure}_se"] = mean_with_error(each)
+            means = [line[f"{where}_{measure}"] for line in lines]
+            for line in lines:
+                line[f"{where}_{measure}_rank"] = 1 + sum(mean > line[f"{where}_{measure}"] for mean in means)
+        live, replayed = ([line[f"{where}_{measure}"] for line in lines] for where in (LIVE, REPLAYED))
+        agreement.append({"measure": measure, **rank_agreement(live, replayed), **_pairs(searches, names, workloads)})
+    return {"workloads": len(workloads), "strategies": lines, "agreement": agreement}
+
+
+def rank_agreement(first: Sequence[float], second: Sequence[float]) -> dict[str, float | None]:
+    """Kendall's tau-b and Spearman's coefficient of two lists of numbers; None where all of a list are equal.
+
+    Example:
+        >>> rank_agreement([1.0, 2.0, 3.0], [10.0, 30.0, 20.0])
+        {'tau': 0.333, 'spearman': 0.5}
+    """
+    from scipy.stats import kendalltau  # here, because it takes half a second to load
+
+    if min(len(set(first)), len(set(second))) < 2:
+        return {"tau": None, "spearman": None}
+    tau = float(kendalltau(first, second, variant="b").statistic)
+    return {"tau": round(tau, 3), "spearman": round(rank_correlation(first, second), 3)}
+
+
+def _searches(rows: Sequence[Row], measure: str) -> dict[tuple[str, str, str], dict[int, float]]:
+    """(Workload, strategy, where) -> the figure of each seed."""
+    found: dict[tuple[str, str, str], dict[int, float]] = {}
+    for row in rows:
+        found.setdefault((row["workload"], row["strategy"], row["where"]), {})[row["seed"]] = row[measure]
+    return found
+
+
+def _mean(by_seed: Mapping[int, float]) -> float:
+    return statistics.fmean(by_seed.values())
+
+
+def _pairs(
+    searches: Mapping[tuple[str, str, str], Mapping[int, float]], names: Sequence[str], workloads: Sequence[str]
+) -> dict[str, Any]:
+    """How many pairs of strategies differ clearly when live, and which share of these replays order alike.
+
+    Live searches with one seed begin with the same random programs, so the error is that of the differences by seed.
+    """
+    pairs, alike = 0, []
+    for workload, (one, other) in itertools.product(workloads, itertools.combinations(names, 2)):
+        pairs += 1
+        first, second = (searches[workload, name, LIVE] for name in (one, other))
+        ahead, error = mean_with_error([first[seed] - second[seed] for seed in first.keys() & second.keys()])
+        if ahead is None or error is None or abs(ahead) <= 2.0 * error:
+            continue
+        ahead_in_replay = _mean(searches[workload, one, REPLAYED]) - _mean(searches[workload, other, REPLAYED])
+        alike.append(ahead * ahead_in_replay > 0.0)
+    return {"pairs": pairs, "clear": len(alike), "alike": statistics.fmean(alike) if alike else None}
+
+
+def live_ranks_table(result: Row) -> str:
+    """Means of each strategy, how far their ranks agree, and each workload, from the benchmark `live-ranks`."""
+    summary = result["summary"]
+    lines = [{**line, **_shown_means(line)} for line in summary["strategies"]]
+    if result["model"]:
+        named = f"model (`{result['model']}`, frozen)"
+        lines = [{**line, "strategy": named if line["strategy"] == "model" else line["strategy"]} for line in lines]
+    columns = [TableColumn("strategy", "strategy")]
+    for measure, title in MEASURES.items():
+        for where in (LIVE, REPLAYED):
+            columns.append(TableColumn(f"{where}_{measure}_text", f"{title}, {where}", align="right"))
+            columns.append(number(f"{where}_{measure}_rank", "rank", "d"))
+    agreement = [{**line, "measure": MEASURES[line["measure"]]} for line in summary["agreement"]]
+    figures = [
+        TableColumn("measure", "compared by"),
+        number("tau", "Kendall's tau-b", ".2f"),
+        number("spearman", "Spearman's coefficient", ".2f"),
+        number("pairs", "pairs of strategies", "d"),
+        number("clear", "clearly apart live", "d"),
+        number("alike", "of these in the same order in replay", ".0%"),
+    ]
+    live, replays = counted(result["seeds"], "live search", "live searches"), counted(result["replay_seeds"], "replay")
+    many = f"**Means over {counted(summary['workloads'], 'workload')}**, {live} and {replays} of each by every "
+    many += f"strategy, in batches of {result['batch']}"
+    return (
+        f"{many}\n\n{markdown_table(lines, columns)}\n\n**Agreement**\n\n{markdown_table(agreement, figures)}\n\n"
+        f"**Scores by workload**, live / in replay\n\n{_live_by_workload(result['rows'])}"
+    )
+
+
+def _shown_means(line: Row) -> dict[str, str]:
+    """Means with their standard errors; one workload has no error."""
+    shown = {}
+    for name in (f"{where}_{measure}" for where in (LIVE, REPLAYED) for measure in MEASURES):
+        error = line[f"{name}_se"]
+        shown[f"{name}_text"] = f"{line[name]:.2f}" + ("" if error is None else f" ± {error:.2f}")
+    return shown
+
+
+def _live_by_workload(rows: Sequence[Row]) -> str:
+    searches, lines = _searches(rows, "score"), []
+    names = list(dict.fromkeys(row["strategy"] for row in rows))
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        own = [row for row in rows if row["workload"] == workload]
+        both = {name: [_mean(searches[workload, name, where]) for where in (LIVE, REPLAYED)] for name in names}
+        lines.append(
+            {
+                "workload": workload,
+                "programs": own[0]["programs"],
+                "trials": own[0]["trials"],
+                **{name: " / ".join(f"{score:.2f}" for score in scores) for name, scores in both.items()},
+                "apart": statistics.median(row["apart"] for row in own if row["where"] == LIVE),
+            }
+        )
+    columns = [
+        TableColumn("workload", "workload"),
+        number("programs", "programs", "d"),
+        number("trials", "trials", "d"),
+        *(TableColumn(name, name, align="right") for name in names),
+        number("apart", "a live latency differs from the pool's by, median", ".1%"),
+    ]
+    return markdown_table(lines, columns)

@@ -40,6 +40,8 @@ class RowFile:
     def __init__(self, path: Path | None, key: Sequence[str]) -> None:
         self.path, self.key = path, key
         self.all = read_rows(path)
+        # What is added to a line that was cut short would be lost with it.
+        self._before = "\n" if path and path.exists() and path.read_bytes()[-1:] not in (b"", b"\n") else ""
         self._done = {self.key_of(row) for row in self.all}
 
     def key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -58,7 +60,8 @@ class RowFile:
         self._done |= {self.key_of(row) for row in rows}
         if self.path:
             with self.path.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
+                file.writelines([self._before, *(json.dumps(row) + "\n" for row in rows)])
+            self._before = ""
 
 
 def mean_curves(rows: Sequence[Row], methods: Sequence[str]) -> list[Row]:

@@ -4,7 +4,18 @@ from typing import Any
 
 import pytest
 
-from scripts.tables.strategies import BASE, controller_table, selection_table, strategies_summary, strategies_table
+from scripts.tables.strategies import (
+    BASE,
+    LIVE,
+    REPLAYED,
+    controller_table,
+    live_ranks_summary,
+    live_ranks_table,
+    rank_agreement,
+    selection_table,
+    strategies_summary,
+    strategies_table,
+)
 
 
 def strategy_row(
@@ -119,3 +130,115 @@ def test_the_lines_are_those_of_both_halves() -> None:
     assert table.startswith("**a -> b**, 6 searches of 2 workloads")
     assert "| plateau | 40% | 1.23% | 0.10% | 5.0% | 1.00% |" in table
     assert "20%" not in table
+
+
+def live_row(strategy: str, where: str, seed: int, score: float, workload: str = "w") -> dict[str, Any]:
+    """A search that has half as much to say at its end as in its score."""
+    return {
+        "workload": workload,
+        "strategy": strategy,
+        "where": where,
+        "seed": seed,
+        "score": score,
+        "end": score / 2,
+        "programs": 24,
+        "trials": 16,
+        "apart": 0.031,
+    }
+
+
+def live_and_replayed(
+    strategy: str, scores: tuple[float, ...], replayed: tuple[float, ...], workload: str = "w"
+) -> list[dict[str, Any]]:
+    return [
+        *(live_row(strategy, LIVE, 1000 + seed, score, workload) for seed, score in enumerate(scores)),
+        *(live_row(strategy, REPLAYED, seed, score, workload) for seed, score in enumerate(replayed)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "tau", "spearman"),
+    [
+        ([1.0, 2.0, 3.0, 4.0], 1.0, 1.0),
+        ([4.0, 3.0, 2.0, 1.0], -1.0, -1.0),
+        # One of six pairs is the other way round.
+        ([1.0, 3.0, 2.0, 4.0], 0.667, 0.8),
+        # Five pairs alike and one tied: 5 / sqrt(6 * 5); ranks 1, 2.5, 2.5, 4.
+        ([1.0, 2.0, 2.0, 4.0], 0.913, 0.949),
+        ([2.0, 2.0, 2.0, 2.0], None, None),
+    ],
+)
+def test_ranks_agree_as_far_as_pairs_are_in_one_order(
+    second: list[float], tau: float | None, spearman: float | None
+) -> None:
+    first = [0.1, 0.2, 0.3, 0.9]
+
+    assert rank_agreement(first, second) == rank_agreement(second, first) == {"tau": tau, "spearman": spearman}
+
+
+def test_means_are_over_searches_then_over_workloads() -> None:
+    rows = [
+        *live_and_replayed("random", (0.0, 0.2), (0.1,)),
+        *live_and_replayed("model", (0.8, 0.8), (0.7,)),
+        *live_and_replayed("random", (0.3, 0.3), (0.0,), "v"),
+        *live_and_replayed("model", (0.2, 0.2), (0.9,), "v"),
+    ]
+
+    found = live_ranks_summary(rows)
+
+    random, model = found["strategies"]
+    assert (found["workloads"], random["strategy"], model["strategy"]) == (2, "random", "model")
+    assert random["live_score"] == pytest.approx(0.2)
+    assert random["live_score_se"] == pytest.approx(0.1)  # of 0.1 and 0.3
+    assert model["replay_score"] == pytest.approx(0.8)
+    assert model["replay_end"] == pytest.approx(0.4)
+    assert [(line["live_score_rank"], line["replay_score_rank"]) for line in (random, model)] == [(2, 2), (1, 1)]
+
+
+def test_only_pairs_that_are_clearly_apart_when_live_count() -> None:
+    rows = [
+        *live_and_replayed("random", (0.0, 0.1, 0.2), (0.1,)),
+        *live_and_replayed("genetic", (0.2, 0.1, 0.0), (0.3,)),  # as good as random: not clear
+        *live_and_replayed("model", (0.8, 0.9, 0.95), (0.2,)),  # ahead of both, in replay of random alone
+    ]
+
+    score, end = live_ranks_summary(rows)["agreement"]
+
+    assert (score["pairs"], score["clear"], score["alike"]) == (3, 2, 0.5)
+    assert (end["pairs"], end["clear"], end["alike"]) == (3, 2, 0.5)
+
+
+def test_the_error_of_a_difference_is_that_by_seed() -> None:
+    """The scores of each strategy are far apart, but one is ahead by as much with every seed."""
+    rows = [
+        *live_and_replayed("random", (0.0, 0.5, -0.5), (0.1,)),
+        *live_and_replayed("nearest", (0.1, 0.6, -0.41), (0.3,)),
+    ]
+
+    (score, _) = live_ranks_summary(rows)["agreement"]
+
+    assert (score["clear"], score["alike"]) == (1, 1.0)
+
+
+def test_one_seed_and_one_workload_have_no_errors() -> None:
+    rows = [*live_and_replayed("random", (0.25,), (0.1,)), *live_and_replayed("nearest", (0.75,), (0.3,))]
+
+    found = live_ranks_summary(rows)
+    table = live_ranks_table(
+        {"model": "", "seeds": 1, "replay_seeds": 1, "batch": 8, "summary": found, "rows": rows}
+    ).splitlines()
+
+    assert table[0] == (
+        "**Means over 1 workload**, 1 live search and 1 replay of each by every strategy, in batches of 8"
+    )
+    assert found["agreement"][0] == {
+        "measure": "score",
+        "tau": 1.0,
+        "spearman": 1.0,
+        "pairs": 1,
+        "clear": 0,
+        "alike": None,
+    }
+    assert "| nearest | 0.75 | 1 | 0.30 | 1 | 0.38 | 1 | 0.15 | 1 |" in table
+    assert "| score | 1.00 | 1.00 | 1 | 0 | - |" in table
+    assert "| w | 24 | 16 | 0.25 / 0.10 | 0.75 / 0.30 | 3.1% |" in table

@@ -65,3 +65,14 @@ def test_curves_are_means_over_seeds_then_over_workloads() -> None:
     assert line["x"] == [8, 16]
     assert line["y"] == pytest.approx([0.375, 0.75])
     assert line["se"] == pytest.approx([0.125, 0.25])
+
+
+def test_rows_added_after_a_line_cut_short_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"workload": "a", "seed": 0}\n{"workload": "a", "se')
+    rows = RowFile(path, KEY)
+
+    rows.add({"workload": "a", "seed": 1})
+    rows.add({"workload": "a", "seed": 2})
+
+    assert [row["seed"] for row in RowFile(path, KEY)] == [0, 1, 2]
