@@ -18,15 +18,15 @@ from scripts.bench.common.machine import write_result
 from scripts.bench.data.ansor_logs import logs_option, operators, programs_by_module, spread
 from scripts.tables.data import ansor_refusals_table
 
-PROGRAMS = 3000
-"""Of each log."""
+PROGRAMS = 600
+"""Of each operator of a log."""
 LIMITS = {
-    "max_threads_per_block": "threads of a block",
-    "max_shared_memory_per_block": "shared memory of a block",
+    "thread_warp_size": (1, "threads of a block, at least a warp"),
+    "max_threads_per_block": (1 << 30, "threads of a block, at most"),
+    "max_shared_memory_per_block": (1 << 30, "shared memory of a block"),
 }
-"""Attributes of a target that the check of GPU code reads -> what they limit."""
-NO_LIMIT = 1 << 30
-OTHER = "neither"
+"""Attributes of a target that the check of GPU code reads -> a value that limits nothing, and what they limit."""
+OTHER = "none of them"
 _CHECK = re.compile(r"TVM 0\.27 refuses its schedule \(by (\w+)")
 
 
@@ -42,8 +42,8 @@ def refusals(target: str, module: str, steps: Sequence[str]) -> Counter[tuple[st
     """
     refused = {number: check for number, check in enumerate(_checks(target, module, steps)) if check}
     broken = dict.fromkeys(refused, OTHER)
-    for attribute, limit in LIMITS.items():
-        freed = json.dumps({**json.loads(target), attribute: NO_LIMIT})
+    for attribute, (value, limit) in LIMITS.items():
+        freed = json.dumps({**json.loads(target), attribute: value})
         again = _checks(freed, module, [steps[number] for number in refused])
         broken |= {number: limit for number, check in zip(refused, again, strict=True) if not check}
     return Counter((refused[number], broken[number]) for number in refused)

@@ -14,9 +14,10 @@ ROOMY = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
     ("tight", "limit"),
     [
         ({}, None),
-        ({"max_threads_per_block": 16}, "threads of a block"),
+        ({"thread_warp_size": 64}, "threads of a block, at least a warp"),
+        ({"max_threads_per_block": 16, "thread_warp_size": 16}, "threads of a block, at most"),
         ({"max_shared_memory_per_block": 64}, "shared memory of a block"),
-        ({"max_threads_per_block": 16, "max_shared_memory_per_block": 64}, OTHER),
+        ({"thread_warp_size": 64, "max_shared_memory_per_block": 64}, OTHER),
     ],
 )
 def test_names_the_limit_without_which_a_program_is_taken(tight: dict[str, int], limit: str | None) -> None:
