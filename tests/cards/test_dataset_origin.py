@@ -77,6 +77,17 @@ def test_who_imports_is_no_author_where_all_rows_are_imported() -> None:
     assert "author = {ada/logs}" in bibtex(CARD)
 
 
+def test_a_citation_names_each_place_of_the_rows_once() -> None:
+    other = {**PLACE, "repository": "https://example.org/bob/logs", "revision": "b" * 40}
+    card = replace(CARD, origins=[KNOWN, {**KNOWN, "licence": "Apache-2.0", "places": [PLACE, other]}, UNKNOWN])
+
+    assert (
+        f"note = {{data revision 0123456789ab, from https://example.org/ada/logs, revision {'a' * 12}, "
+        f"from https://example.org/bob/logs, revision {'b' * 12}}}"
+    ) in bibtex(card)
+    assert "note = {data revision 0123456789ab}" in bibtex(replace(CARD, origins=[UNKNOWN]))
+
+
 def test_a_card_has_the_section_only_for_imported_rows_and_is_read_back() -> None:
     assert "## Where the imported rows are from\n\n9 rows, imported" in dataset_card_body(CARD)
     assert "Where the imported rows" not in dataset_card_body(replace(CARD, origins=[]))

@@ -20,6 +20,7 @@ from costhub.hub.publish import PublishPlan, publish
 from costhub.hub.remote import remote_repo as module_remote_repo
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.manifest import verify, write_manifest
+from costhub.hub.review.merge import merge_into
 
 SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
 TO = "hf-hub:acme/data"
@@ -166,6 +167,108 @@ def test_measurements_of_others_are_not_dropped_by_accident(measured: Any, tmp_p
     done = publish(other, TO, replace=True, agree=True)
     assert done is not None
     assert load_measurements(TO, columns=["record_id"]).num_rows == 20
+
+
+@pytest.fixture
+def pieces(measured: Any, tmp_path: Path) -> Any:
+    """A data folder without measurements, and its rows in 20 tables of two."""
+    folder = DataFolder.open(measured(tmp_path / "grown"))
+    rows = folder.measurements()
+    (folder.path / SHARD).unlink()
+    return folder, [rows.slice(start, 2) for start in range(0, 40, 2)]
+
+
+def grow(folder: DataFolder, tables: Any) -> None:
+    """Adds a shard for each table, as one collection after the other does."""
+    for table in tables:
+        with folder.writer("amd-epyc-zen5-1c") as writer:
+            writer.extend(table)
+
+
+@pytest.mark.parametrize("to", [TO, "a folder"])
+def test_a_folder_whose_shards_were_joined_as_it_grew_is_published_again(
+    pieces: Any, unchecked: None, hub: Path, hugging_face: Any, to: str
+) -> None:
+    folder, tables = pieces
+    place: dict[str, Any] = {"to": TO} if to == TO else {"to": str(hub), "name": "lab/data"}
+    grow(folder, tables[:12])
+    publish(folder.path, **place, agree=True)
+    before = {path.read_bytes() for path in folder.path.glob("measurements/*/*")}
+    grow(folder, tables[12:])
+    assert len(before) == 12 + 1  # and the lock
+    assert not before & {path.read_bytes() for path in folder.path.glob("measurements/*/*.parquet")}
+
+    done = publish(folder.path, **place, agree=True)
+
+    assert done is not None
+    published = load_measurements(TO if to == TO else hub / "datasets/lab/data", columns=["record_id"])
+    assert sorted(published["record_id"].to_pylist()) == sorted(folder.measurements()["record_id"].to_pylist())
+    assert published.num_rows == 40
+
+
+def test_rows_that_were_in_a_journal_may_be_in_a_larger_shard_later(
+    pieces: Any, unchecked: None, hub: Path, hugging_face: Any
+) -> None:
+    folder, tables = pieces
+    with folder.writer("amd-epyc-zen5-1c") as writer:
+        for table in tables[:2]:
+            for row in table.to_pylist():
+                writer.append(row)
+            publish(folder.path, TO, agree=True)  # while a collection runs
+    publish(folder.path, TO, agree=True)
+
+    assert load_measurements(TO, columns=["record_id"]).num_rows == 4
+
+
+def test_merged_rows_that_the_grown_folder_lacks_are_counted_and_kept(
+    pieces: Any, unchecked: None, hub: Path, measured: Any, tmp_path: Path
+) -> None:
+    folder, tables = pieces
+    grow(folder, tables[:12])
+    publish(folder.path, str(hub), name="lab/data", agree=True)
+    merge_into(measured(tmp_path / "others", 36, 10), hub / "datasets/lab/data")
+    grow(folder, tables[12:])  # up to row 40, so that 4 of the others' rows are in both
+
+    lost = r"lab/data holds 1 shard of measurements with 6 rows that this folder lacks \(measurements/amd-epyc-zen5-1c/"
+    with pytest.raises(HubError, match=lost):
+        publish(folder.path, str(hub), name="lab/data", agree=True)
+    assert DataFolder.open(hub / "datasets/lab/data").measurements().num_rows == 24 + 10
+
+    publish(folder.path, str(hub), name="lab/data", replace=True, agree=True)
+    assert DataFolder.open(hub / "datasets/lab/data").measurements().num_rows == 40
+
+
+def test_rows_that_the_hub_holds_in_a_journal_are_not_dropped(pieces: Any, unchecked: None, hub: Path) -> None:
+    folder, tables = pieces
+    grow(folder, tables[:1])
+    publish(folder.path, str(hub), name="lab/data", agree=True)
+    published = DataFolder.open(hub / "datasets/lab/data")
+    writer = published.writer("amd-epyc-zen5-1c")
+    writer.append(tables[1].to_pylist()[0])
+    content = (published.path / "measurements/amd-epyc-zen5-1c/journal.jsonl").read_bytes()
+    writer.close()
+    shutil.rmtree(published.path / "measurements")
+    shutil.copytree(folder.path / "measurements", published.path / "measurements")
+    (published.path / "measurements/amd-epyc-zen5-1c/journal.jsonl").write_bytes(content)  # as after a crash
+
+    with pytest.raises(HubError, match=r"with 1 row that this folder lacks \(.*journal\.jsonl\)"):
+        publish(folder.path, str(hub), name="lab/data", agree=True)
+
+    grow(folder, tables[1:2])
+    publish(folder.path, str(hub), name="lab/data", agree=True)
+    assert published.measurements().num_rows == 4
+
+
+def test_a_shard_of_the_hub_that_cannot_be_read_is_not_dropped(
+    pieces: Any, unchecked: None, hub: Path, hugging_face: Any
+) -> None:
+    folder, tables = pieces
+    grow(folder, tables[:1])
+    publish(folder.path, TO, agree=True)
+    hugging_face.change(REPO, {SHARD: b"PAR1"}, message="damage")
+
+    with pytest.raises(HubError, match=f"acme/data holds {SHARD}, which cannot be read.*--replace"):
+        publish(folder.path, TO, agree=True)
 
 
 def test_what_check_refuses_does_not_go(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
@@ -352,6 +455,63 @@ def test_a_name_of_this_machine_in_the_rows_does_not_go(
     with pytest.raises(RefusedError, match="model_name holds 'adalovelace'"):
         publish(folder, TO, agree=True)
     assert hugging_face.requests == []
+
+
+@pytest.fixture
+def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user and the machine have these names."""
+    monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("ada-laptop", "adal", "lovelace"))
+
+
+def signed(folder: Path, contributor: str) -> Path:
+    """Writes a contributor into all rows of a data folder."""
+    rows = DataFolder.open(folder).measurements().to_pylist()
+    (folder / SHARD).unlink()
+    with DataFolder.open(folder).writer(rows[0]["device_id"]) as writer:
+        for row in rows:
+            writer.append({**row, "contributor": contributor})
+    return folder
+
+
+def test_a_card_with_the_users_name_is_renewed_where_the_name_is_public(
+    measured: Any, hub: Path, unchecked: None, own_names: None, tmp_path: Path
+) -> None:
+    folder = signed(measured(tmp_path / "data", 0, 5), "Ada Lovelace")
+    publish(folder, str(hub), name="adal/data", agree=True)
+    published = hub / "datasets/adal/data"
+    card = (published / "README.md").read_text()
+    assert "Measured by Ada Lovelace." in card
+    assert 'load_measurements("adal/data"' in card
+
+    assert publish(published, str(hub), name="adal/data", agree=True) is not None
+
+    (published / "README.md").write_text(f"{card}\nThey ran on ada-laptop.\n")
+    with pytest.raises(RefusedError, match=r"README\.md holds 'ada-laptop'"):
+        publish(published, str(hub), name="adal/data", agree=True)
+
+
+def test_the_name_of_another_than_a_contributor_is_still_refused(
+    measured: Any, hub: Path, unchecked: None, own_names: None, tmp_path: Path
+) -> None:
+    folder = signed(measured(tmp_path / "data", 0, 5), "Bob")
+    with (folder / "README.md").open("a") as file:
+        file.write("\nMeasured by Ada Lovelace.\n")
+
+    with pytest.raises(RefusedError, match=r"README\.md holds 'lovelace'"):
+        publish(folder, str(hub), name="lab/data", agree=True)
+    assert list(hub.iterdir()) == []
+
+
+def test_a_model_names_those_who_measured(sound_model: Any, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = sound_model("gbt")
+    assert json.loads((folder / "config.json").read_text())["data_credit"] == "costhub (CC-BY-4.0)"
+    monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("costhub",))
+
+    assert publish(folder, str(hub), name="lab/one", agree=True) is not None
+
+    monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("xgboost",))
+    with pytest.raises(RefusedError, match="holds 'xgboost'"):
+        publish(folder, str(hub), name="lab/one", agree=True)
 
 
 def test_figures_beside_a_model_without_a_card_become_its_card(sound_model: Any, hugging_face: Any) -> None:

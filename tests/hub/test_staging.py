@@ -177,6 +177,19 @@ def test_a_card_tells_nothing_of_a_machine(
     assert personal_texts({"card.md": tmp_path / "card.md"}) == [sentence]
 
 
+def test_a_name_that_is_public_anyway_may_stand_on_a_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("lovelace", "adal", "ada-laptop"))
+    card = tmp_path / "card.md"
+    card.write_text("Measured by Ada Lovelace, see hf-hub:adal/data. Not on ada-laptop.")
+
+    public = ["hf-hub:adal/data", "Ada Lovelace", "ada-laptops"]
+
+    assert personal_texts({"card.md": card}, public) == [
+        "card.md holds 'ada-laptop', a name of this machine or its user."
+    ]
+    assert len(personal_texts({"card.md": card})) == 3
+
+
 def test_a_contact_a_feature_spec_and_a_version_are_not_personal(sound_model: Any, tmp_path: Path) -> None:
     (tmp_path / "card.md").write_text("tiles@1, LLVM 19.1.7.2, write to ada@example.org")
     folder = sound_model("gbt")

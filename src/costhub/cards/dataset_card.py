@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, get_origin, get_type_hints
 
 from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced, inline, licence_entry
-from costhub.cards.dataset_origin import is_sound_origin, measurers, origin_text
+from costhub.cards.dataset_origin import cited_places, is_sound_origin, measurers, origin_text
 from costhub.cards.markdown import join, split
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.dataset.check.rules import RULES
@@ -422,5 +422,5 @@ def bibtex(card: DatasetCard) -> str:
         title=f"{inline(card.name)}: measured tensor programs",
         author=" and ".join(map(inline, known)) or ("{unknown}" if card.origins else "{the costhub contributors}"),
         year=str(card.changes[-1]["date"])[:4] if card.changes else "",
-        note=f"data revision {inline(card.revision)}",
+        note=", ".join([f"data revision {inline(card.revision)}", *cited_places(card.origins)]),
     )

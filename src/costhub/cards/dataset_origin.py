@@ -1,4 +1,4 @@
-"""Provides origin_text: who measured the imported rows of a dataset, their origin, what the import changed."""
+"""Provides origin_text, cited_places and measurers: who measured the imported rows of a dataset, and their origin."""
 
 from __future__ import annotations
 
@@ -50,6 +50,22 @@ def measurers(contributors: Sequence[str], origins: Sequence[Mapping[str, Any]],
     is_imported = bool(origins) and sum(origin["rows"] for origin in origins) >= rows
     is_only_importer = is_imported and any(origin["contributor"] == IMPORTER for origin in origins)
     return [name for name in contributors if not (is_only_importer and name == IMPORTER)]
+
+
+def cited_places(origins: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where the imported rows are from, for a citation: each repository with the first digits of its revision, once.
+
+    Args:
+        origins: See `DatasetCard.origins`.
+
+    Example:
+        >>> place = {"repository": "https://example.org/ada/logs", "revision": "0123456789abcdef"}
+        >>> cited_places([{"places": [place]}, {"places": [place]}])
+        ['from https://example.org/ada/logs, revision 0123456789ab']
+    """
+    places = [place for origin in origins for place in origin["places"]]
+    texts = (f"from {inline(place['repository'])}, revision {inline(place['revision'][:12])}" for place in places)
+    return list(dict.fromkeys(texts))
 
 
 def origin_text(origins: Sequence[Mapping[str, Any]]) -> str:

@@ -10,6 +10,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from costhub.cards import model_card
 from costhub.cards.card_check import check_card
 from costhub.cards.dataset_card import PICTURES, SAMPLE, recorded_changes
@@ -18,13 +21,25 @@ from costhub.cards.model_facts import ADDRESSED_VERSION
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.croissant import CROISSANT
+from costhub.dataset.shards.journal import JOURNAL, read_journal
+from costhub.dataset.shards.layout import RECORD_KEY, record_key
+from costhub.dataset.shards.shard import read_shard
+from costhub.dataset.shards.shard_set import read_shards
 from costhub.errors import DataError, HubError, ModelError, RefusedError
-from costhub.hub.dataset_documents import write_dataset_documents
+from costhub.hub.dataset_documents import data_facts, write_dataset_documents
 from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
 from costhub.hub.remote.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest, write_manifest
-from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo, blob_id, repeat_if_stale
+from costhub.hub.remote.remote_repo import (
+    Head,
+    Kind,
+    PushedCommit,
+    RemoteRepo,
+    StaleError,
+    blob_id,
+    repeat_if_stale,
+)
 from costhub.hub.staging import (
     Consent,
     Staged,
@@ -35,6 +50,7 @@ from costhub.hub.staging import (
     read_card,
     staged,
 )
+from costhub.terminal_text import counted
 
 # Excludes names that git rejects, and those that look like a branch or commit.
 _TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
@@ -120,7 +136,7 @@ def publish(
         address = repo.name if isinstance(repo, FolderRepo) else repo.address
         if ready.kind == "model":
             _address_model_card(ready.folder, address)
-        warnings = _check(ready)
+        warnings = _check(ready, address)
         head = repo.head()
         if ready.kind == "dataset":
             _write_dataset_card(repo, ready, head, tag, address, warnings)
@@ -201,26 +217,59 @@ class _Publication:
         return added, sorted(path for path in head.files if path in ours and path not in files)
 
     def _refuse_loss(self, head: Head) -> None:
-        """Refuses to delete measurements that exist only in the hub; a renamed shard is not lost."""
+        """Refuses to delete measurements that exist only in the hub; rows that moved to other shards are not lost."""
         if self.replaces or self.ready.kind == "model":
             return
         ours = {sha for path in self.ready.files().values() for sha in (hash_file(path).sha256, blob_id(path))}
-        lost = [path for path, sha in head.files.items() if path.startswith("measurements/") and sha not in ours]
+        tables = [path for path in head.files if path.startswith("measurements/")]
+        # Hidden files, such as locks that were uploaded by hand, hold no rows.
+        others = [path for path in tables if head.files[path] not in ours and not Path(path).name.startswith(".")]
+        lost = self._lost_rows(head, others)
         if lost:
             raise HubError(
-                f"{self.repo.name} holds {len(lost)} shards of measurements that this folder lacks ({lost[0]}), "
-                "perhaps from other people. Send yours with `costhub contribute`, or remove these shards from "
-                "the hub with --replace."
+                f"{self.repo.name} holds {counted(len(lost), 'shard')} of measurements with "
+                f"{counted(sum(lost.values()), 'row')} that this folder lacks ({next(iter(lost))}), perhaps from other "
+                "people. Send yours with `costhub contribute`, or remove these rows from the hub with --replace."
             )
 
+    def _lost_rows(self, head: Head, paths: Sequence[str]) -> dict[str, int]:
+        """Shards and journals of the hub with rows that the folder lacks, and how many these are."""
+        ours: dict[Path, pa.Array] = {}
+        lost = {}
+        for path in paths:
+            device = self.ready.folder / Path(path).parent
+            if device not in ours:
+                ours[device] = read_shards(device, "measurements", [RECORD_KEY])[RECORD_KEY].combine_chunks()
+            is_lost = pc.invert(pc.is_in(self._keys_in_hub(head, path), value_set=ours[device]))
+            if rows := pc.sum(is_lost).as_py():
+                lost[path] = int(rows)
+        return lost
 
-def _check(ready: Staged) -> list[Finding]:
+    def _keys_in_hub(self, head: Head, path: str) -> pa.Array | pa.ChunkedArray:
+        try:
+            return _record_keys(self.repo.fetch(head, path))
+        except FileNotFoundError as error:
+            what = f"{self.repo.name} was changed by someone else in the meantime"
+            raise StaleError(f"{what}. Run the command again.") from error
+        except DataError as error:
+            raise HubError(
+                f"{self.repo.name} holds {path}, which cannot be read, so nobody can tell whether this folder lacks "
+                "its rows. Remove it from the hub with --replace."
+            ) from error
+
+
+def _record_keys(file: Path) -> pa.Array | pa.ChunkedArray:
+    """The keys of the records in a shard or journal; rows keep them when they move to another shard."""
+    if file.name == JOURNAL:
+        return pa.array([record_key(row["record_id"]) for row in read_journal(file)[0]], pa.string())
+    return read_shard(file, [RECORD_KEY], table="measurements")[RECORD_KEY]
+
+
+def _check(ready: Staged, address: str) -> list[Finding]:
     """Rejects what is not fit for publication; returns the warnings, which are no reason to reject."""
-    personal = personal_texts(ready.files())
-    if personal:
-        raise RefusedError(f"{personal[0]} Nothing was sent; remove it, because everyone could read it.")
     if ready.kind == "model":
-        check_model(ready.folder)
+        credit = check_model(ready.folder).data_credit
+        _refuse_personal(ready, [address, credit or ""])
         return []
     findings = check_folder(ready.folder, progress=True)
     errors = [found for found in findings if found.severity == "error"]
@@ -229,11 +278,20 @@ def _check(ready: Staged) -> list[Finding]:
             f"`costhub check` does not pass ({len(errors)} in all): {errors[0].rule} in {errors[0].where}: "
             f"{errors[0].message} {errors[0].fix} Nothing was sent."
         )
+    # Only now: damaged rows are not read for the names of contributors.
+    _refuse_personal(ready, [address, *data_facts(ready.folder).contributors])
     names = own_names_in(ready.folder)
     if names:
         raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
     check_card(read_card(ready.folder / CARD), CARD)
     return findings
+
+
+def _refuse_personal(ready: Staged, public: Sequence[str]) -> None:
+    """Rejects texts with personal data other than what is public: the address, and the names of contributors."""
+    personal = personal_texts(ready.files(), public)
+    if personal:
+        raise RefusedError(f"{personal[0]} Nothing was sent; remove it, because everyone could read it.")
 
 
 def warned_rows(warnings: Sequence[Finding]) -> dict[str, int]:

@@ -190,18 +190,20 @@ def _changed_meanwhile(source: Path) -> DataError:
     return DataError(f"{source} changed while it was copied; stop the program that writes there, then try again.")
 
 
-def personal_texts(files: Mapping[str, Path]) -> list[str]:
+def personal_texts(files: Mapping[str, Path], public: Iterable[str] = ()) -> list[str]:
     """Finds details in cards and configurations that reveal a person's machine.
 
     An e-mail address in a card is meant for readers, so it may stay.
 
     Args:
         files: Path in the repository -> file; only `.md` and `.json` files are read.
+        public: Texts that a card may show, such as the names of contributors; a name that is a word of one may stay.
 
     Returns:
         Sentences, one for each file and kind of data; empty if there is none.
     """
-    names = own_names()
+    shown = tuple(public)
+    names = [name for name in own_names() if not any(_holds_word(name, text) for text in shown)]
     sentences = []
     for name, path in files.items():
         if path.suffix not in (".md", ".json"):

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from costhub.dataset.folder import DataFolder
+from costhub.hub.contribute import contribute
 
 
 def test_a_sound_contribution_is_accepted_and_merged(costhub: Any, measured: Any, tmp_path: Path) -> None:
@@ -32,6 +37,44 @@ def test_a_contribution_that_awaited_the_review_is_said_to_be_gone(costhub: Any,
     assert f"`costhub publish {held} --to {tmp_path / 'hub'} --as lab/held` renews its licences" in done.out
     assert f"Removed: {inbox}, which awaited the review" in done.out.splitlines()
     assert not inbox.exists()
+
+
+def test_after_the_merge_of_a_pull_request_the_commands_name_its_dataset(
+    costhub: Any, measured: Any, publish_rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.hub.contribute.check_folder", lambda *_, **__: [])
+    publish_rows(session=0)
+    sent = contribute(measured(tmp_path / "mine", session=1), "hf-hub:acme/data", deep=False, agree=True)
+    assert sent is not None
+
+    done = costhub("review", f"hf-hub:acme/data@refs/pr/{sent.pull_request}", "--merge", "--shallow")
+
+    assert done.out.splitlines()[-1] == (
+        "The card is unchanged; `hf download acme/data --repo-type dataset --local-dir renewed/`, then "
+        "`costhub publish renewed/ --to hf-hub:acme/data` renews its licences and contributors."
+    )
+
+
+def test_a_contribution_that_may_not_be_removed_is_said_to_be_merged(
+    costhub: Any, measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = measured(tmp_path / "held", 0, 5)
+    inbox = measured(held / "contributions" / "abc", 10, 5)
+    remove = shutil.rmtree
+
+    def refuse(path: Any, *given: Any, **options: Any) -> None:
+        if Path(path) == inbox:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        remove(path, *given, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    done = costhub("review", str(inbox), "--merge", "--shallow")
+
+    assert done.code == 0
+    assert f"Merged: {held}" in done.out.splitlines()
+    assert f"Not removed: {inbox} (Permission denied). Its rows are in the tables; its owner must" in done.out
+    assert f"Removed: {inbox}, which awaited" not in done.out
+    assert DataFolder.open(held).measurements().num_rows == 10
 
 
 def test_a_refusal_is_told_and_exits_with_1(costhub: Any, measured: Any, tmp_path: Path) -> None:

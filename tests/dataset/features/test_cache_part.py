@@ -22,6 +22,7 @@ from costhub.dataset.features.cache_part import (
 )
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.shards.shard import new_parquet
+from costhub.errors import DataError
 
 SPEC = find_spec("trace_tokens@1")
 FEATURES = [np.full((rows, SPEC.width), value, np.float32) for value, rows in enumerate((2, 0, 3))]
@@ -99,6 +100,14 @@ def test_programs_of_other_sizes_than_said_are_lost(tmp_path: Path) -> None:
 
     with pytest.raises(PartLost):
         read_rows(opened(tmp_path / "part-0.parquet"), SPEC.width)
+
+
+@pytest.mark.parametrize("shape", [(2, SPEC.width - 1), (SPEC.width,), (2, SPEC.width, 1)])
+def test_rows_of_another_width_than_the_layout_are_not_written(shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError) as told:
+        pack_features(SPEC, KEYS[:2], [FEATURES[0], np.zeros(shape, np.float32)])
+
+    assert str(told.value) == f"{SPEC.name} has {SPEC.width} columns, but its code gave rows of shape {shape}."
 
 
 @pytest.mark.parametrize("how", ["gone", "emptied"])

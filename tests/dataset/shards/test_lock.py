@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +38,25 @@ def test_whoever_may_write_to_the_folder_may_lock_it(tmp_path: Path) -> None:
         os.umask(before)
 
     assert (tmp_path / LOCK).stat().st_mode & 0o777 == 0o664
+
+
+@pytest.mark.parametrize("refused", [errno.EACCES, errno.EPERM])
+def test_the_lock_of_another_user_is_not_to_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    FolderLock(tmp_path).release()
+
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(refused, os.strerror(refused))
+
+    monkeypatch.setattr("costhub.dataset.shards.lock.os.open", refuse)
+    with pytest.raises(DataError, match="Remove it: a lock is a plain file"):
+        FolderLock(tmp_path)  # one's own
+
+    other = os.geteuid() + 1
+    monkeypatch.setattr("costhub.dataset.shards.lock.os.geteuid", lambda: other)
+    with pytest.raises(DataError, match=r"\.lock belongs to another user.* needs a common group and `umask 002`\."):
+        FolderLock(tmp_path)
 
 
 def test_the_lock_can_be_taken_again_once_released(tmp_path: Path) -> None:

@@ -33,6 +33,20 @@ def test_a_dataset_is_downloaded_and_counted(
     assert {name: (tmp_path / "down" / name).read_bytes() for name in rows} == rows
 
 
+def test_a_dataset_that_hf_downloaded_is_published_again(
+    hf: Run, run: Run, server: Any, rows: dict[str, bytes], tmp_path: Path
+) -> None:
+    server.commit("datasets/acme/data", rows)
+    renewed = str(tmp_path / "renewed")
+    hf("download", "acme/data", "--repo-type", "dataset", "--local-dir", renewed)
+    code = f"from costhub.cli.main import main; main(['publish', {renewed!r}, '--to', 'hf-hub:acme/data', '--yes'])"
+
+    assert "Published: " in run(sys.executable, "-c", code)
+
+    assert b"Measured by " in server.files("datasets/acme/data")["README.md"]
+    assert b"Measured by " not in rows["README.md"]
+
+
 def test_what_hf_downloaded_costhub_reads_without_the_network(
     hf: Run, run: Run, server: Any, rows: dict[str, bytes]
 ) -> None:

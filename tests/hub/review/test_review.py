@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def test_a_pull_request_is_judged_merged_and_then_known(offered: Any, hugging_fa
     assert seen.verdict.is_accepted
     assert seen.verdict.comparisons[0].repeated > 100
     assert (seen.merged, merged.merged) == (None, hugging_face.refs[REPO]["main"])
+    assert (seen.repository, merged.repository) == (None, "acme/data")
     assert (again.verdict.is_accepted, again.merged) == (False, None)
     assert "already" in again.verdict.reasons[0].what
 
@@ -53,6 +55,30 @@ def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(measur
     assert done.merged == str(dataset)
     assert DataFolder.open(dataset).measurements().num_rows == 80
     assert not inbox.parent.exists()
+
+
+def test_a_merge_is_told_even_if_the_contribution_may_not_be_removed(
+    measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = measured(tmp_path / "held", 0, 5)
+    inbox = measured(held / "contributions/0123456789abcdef", 10, 5)
+    remove = shutil.rmtree
+
+    def refuse(path: Any, *given: Any, **options: Any) -> None:
+        if Path(path) == inbox:
+            raise PermissionError(errno.EACCES, "Permission denied", "train-00000-of-00001.parquet")
+        remove(path, *given, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    done = review(str(inbox), merge=True, deep=False)
+    again = review(str(inbox), merge=True, deep=False)
+
+    assert (done.merged, done.not_removed) == (str(held), "Permission denied")
+    assert (again.merged, again.not_removed) == (None, "Permission denied")
+    assert DataFolder.open(held).measurements().num_rows == 10
+    monkeypatch.undo()
+    assert review(str(inbox), merge=True, deep=False).not_removed is None
+    assert not inbox.exists()
 
 
 def test_what_is_merged_is_what_was_checked(measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def command(
         raise
     verdict = done.verdict
     if as_json:
-        click.echo(json.dumps({**verdict.to_json(), "merged": done.merged}, indent=2))
+        click.echo(json.dumps({**verdict.to_json(), "merged": done.merged, "not_removed": done.not_removed}, indent=2))
     else:
         for line in _lines(verdict):
             click.echo(line)
@@ -62,21 +62,36 @@ def command(
             click.echo(f"Merged: {done.merged}")
         if merge and Path(subject).parent.name == INBOX and not Path(subject).exists():
             click.echo(f"Removed: {subject}, which awaited the review")
+        if done.not_removed:
+            why = f"({done.not_removed}). Its rows are in the tables"
+            click.echo(f"Not removed: {subject} {why}; its owner must remove it.")
         if done.merged:
-            click.echo(f"The card is unchanged; `{_renewing(done.merged)}` renews its licences and contributors.")
+            commands = ", then ".join(f"`{each}`" for each in _renewing(done.merged, done.repository))
+            click.echo(f"The card is unchanged; {commands} renews its licences and contributors.")
     if not verdict.is_accepted:
         context.exit(1)
 
 
-def _renewing(merged: str) -> str:
-    """The command that writes the card of a dataset again, after a merge into it."""
+def _renewing(merged: str, repository: str | None) -> list[str]:
+    """The commands that write the card of a dataset again, after a merge into it.
+
+    Args:
+        merged: Where it was merged.
+        repository: ORG/NAME on the Hugging Face hub; None for a folder.
+    """
     from costhub.hub.remote.folder_repo import place_in_hub
 
+    if repository is not None:
+        # Without --local-dir, the client makes links, which `publish` refuses.
+        return [
+            f"hf download {repository} --repo-type dataset --local-dir renewed/",
+            f"costhub publish renewed/ --to hf-hub:{repository}",
+        ]
     place = place_in_hub(merged)
     if place is None:
-        return "costhub publish DATASET_FOLDER --to HUB --as ORG/NAME"
+        return ["costhub publish DATASET_FOLDER --to HUB --as ORG/NAME"]
     hub, name = place
-    return shlex.join(["costhub", "publish", str(Path(merged).resolve()), "--to", str(hub), "--as", name])
+    return [shlex.join(["costhub", "publish", str(Path(merged).resolve()), "--to", str(hub), "--as", name])]
 
 
 def _lines(verdict: ReviewVerdict) -> Iterator[str]:

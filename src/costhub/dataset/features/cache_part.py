@@ -24,6 +24,7 @@ from costhub.dataset.features.program_key import KEY_TYPE, key_array
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.shards.shard import new_parquet, seal_state
+from costhub.errors import DataError
 from costhub.versions import installed_versions
 
 PART_PATTERN = "part-*.parquet"
@@ -80,7 +81,13 @@ def pack_features(spec: FeatureSpec, keys: Sequence[bytes], features: Sequence[F
         spec: The layout of the features.
         keys: The key of each program.
         features: A (rows, width) array for each, or None for a program without features.
+
+    Raises:
+        DataError: The rows of a program have another width than the layout, which reading them would take for damage.
     """
+    for f in features:
+        if f is not None and len(f) and f.shape[1:] != (spec.width,):
+            raise DataError(f"{spec.name} has {spec.width} columns, but its code gave rows of shape {f.shape}.")
     counts = [FAILED if f is None else len(f) for f in features]
     rows = [b"" if f is None else np.ascontiguousarray(f, "<f4").tobytes() for f in features]
     return pa.table([key_array(keys), counts, rows], schema=part_schema(spec))

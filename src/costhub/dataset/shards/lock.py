@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -49,6 +50,13 @@ class FolderLock:
         self.release()
 
 
+def _is_of_another(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid != os.geteuid()
+    except OSError:  # it is missing, or in a folder that may not be read
+        return False
+
+
 def _open_lock(path: Path) -> int:
     # Never through a link: the pid is written into the file, whatever it held before. Never wait for a pipe.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -56,6 +64,11 @@ def _open_lock(path: Path) -> int:
         # With all permissions that the user's mask allows: a group with write access shares the lock.
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM) and _is_of_another(path):
+            raise DataError(
+                f"{path} belongs to another user, and you may not write to it. Everybody who writes to this folder "
+                "needs a common group and `umask 002`."
+            ) from error
         if path.is_symlink() or path.exists():
             raise DataError(
                 f"{path} cannot be opened ({error.strerror}). Remove it: a lock is a plain file."

@@ -36,6 +36,10 @@ class ReviewOutcome:
     verdict: ReviewVerdict
     merged: str | None = None
     """Where it was merged, i.e. a commit or a folder; None if it was not merged."""
+    not_removed: str | None = None
+    """Why a folder whose rows are in the tables is still in the inbox; None if it is gone, or was never in one."""
+    repository: str | None = None
+    """ORG/NAME of the dataset on the Hugging Face hub into which a pull request was merged; None for folders."""
 
 
 def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> ReviewOutcome:
@@ -71,10 +75,8 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         if not merge or not (verdict.is_accepted or _is_known(verdict)):
             return ReviewOutcome(verdict)
         if pull is None:
-            merged = _merge_folder(folder, verdict, Path(subject), str(against))
-        else:
-            merged = _merge_pull_request(folder, verdict, pull)
-        return ReviewOutcome(verdict, merged)
+            return _merge_folder(folder, verdict, Path(subject), str(against))
+        return ReviewOutcome(verdict, _merge_pull_request(folder, verdict, pull), repository=pull.repo.name)
 
 
 def _dataset_of(contribution: Path) -> str | None:
@@ -83,15 +85,19 @@ def _dataset_of(contribution: Path) -> str | None:
     return str(inbox.parent) if inbox.name == INBOX and (inbox.parent / "measurements").is_dir() else None
 
 
-def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: str) -> str | None:
+def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: str) -> ReviewOutcome:
     """Merges the copy of a folder, and empties the inbox if the folder is in one."""
     if verdict.is_accepted:
         merge_into(folder, against)
+    merged, not_removed = against if verdict.is_accepted else None, None
     if subject.resolve().parent == (Path(against) / INBOX).resolve():
-        shutil.rmtree(subject)
+        try:
+            shutil.rmtree(subject)
+        except OSError as error:  # the rows are in the tables all the same
+            not_removed = error.strerror or first_line(error)
         with contextlib.suppress(OSError):  # others may be waiting in it
             (Path(against) / INBOX).rmdir()
-    return against if verdict.is_accepted else None
+    return ReviewOutcome(verdict, merged, not_removed)
 
 
 def _merge_pull_request(folder: Path, verdict: ReviewVerdict, pull: PullRequest) -> str | None:
