@@ -18,7 +18,9 @@ from costhub.cards.model_facts import ADDRESSED_VERSION
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.croissant import CROISSANT
+from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError, HubError, ModelError, RefusedError
+from costhub.hub.catalogue.figures import low_figures
 from costhub.hub.dataset_documents import write_dataset_documents
 from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.remote.address import AddressError
@@ -35,6 +37,7 @@ from costhub.hub.staging import (
     read_card,
     staged,
 )
+from costhub.terminal_text import clean
 
 # Excludes names that git rejects, and those that look like a branch or commit.
 _TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
@@ -55,6 +58,8 @@ class PublishPlan:
     """Whether the repository is created first."""
     warnings: Sequence[Finding] = ()
     """Warnings from the check of a dataset; the card counts these rows."""
+    low_figures: Sequence[str] = ()
+    """A sentence for each probed figure of a device that is far below the one in the device index."""
 
     @property
     def bytes(self) -> int:
@@ -171,6 +176,7 @@ class _Publication:
             unchanged=len(self.ready.files()) - len(added),
             is_new=head is None,
             warnings=self.warnings,
+            low_figures=_low_figures(self.ready) if self.ready.kind == "dataset" else (),
         )
 
     def push(self, plan: PublishPlan, message: str) -> PushedCommit:
@@ -234,6 +240,12 @@ def _check(ready: Staged) -> list[Finding]:
         raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
     check_card(read_card(ready.folder / CARD), CARD)
     return findings
+
+
+def _low_figures(ready: Staged) -> tuple[str, ...]:
+    """A sentence for each figure of the devices of a dataset that is far below the one in the device index."""
+    rows = DataFolder.open(ready.folder).devices().to_pylist()
+    return tuple(f"{clean(row['device_id'], 60)}: {sentence}" for row in rows for sentence in low_figures(row))
 
 
 def warned_rows(warnings: Sequence[Finding]) -> dict[str, int]:
