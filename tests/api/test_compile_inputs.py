@@ -21,7 +21,7 @@ from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_names
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import workload_id
-from costhub.errors import CosthubError, WorkloadError
+from costhub.errors import CosthubError, UnknownNameError, WorkloadError
 from costhub.hub.catalogue.devices import find_device
 
 ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
@@ -32,6 +32,9 @@ ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "nu
     [
         ("nvidia-h200", "nvidia-h200 is a GPU, and this compiles for CPUs only"),
         ("cuda", "cuda is a GPU"),
+        ("rocm", "rocm is a GPU, and this compiles for CPUs only. TVM's wheel is built without ROCm"),
+        ("amd-mi50", "amd-mi50 is a GPU.*without ROCm.*`costhub estimate --device amd-mi50`"),
+        ('{"kind": "rocm", "mcpu": "gfx906"}', "is a GPU.*without ROCm"),
         ("any-cpu", "any-cpu stands for many CPUs and has no target; name a CPU"),
         ("amd-epyc-zen9", "There is no device named 'amd-epyc-zen9'"),
         ("{", "is not JSON; write for example"),
@@ -94,6 +97,16 @@ def test_a_file_without_a_target_says_so(tmp_path: Path) -> None:
             check_target(str(tmp_path / "nvidia-grace.json"))
     with pytest.raises(CosthubError, match=r"There is no file gone\.json"):
         check_target("gone.json")
+
+
+def test_a_file_with_a_cpu_that_llvm_does_not_know_says_so(tmp_path: Path) -> None:
+    target = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver44", "num-cores": 2}
+    row = {**row_of("amd-epyc-zen4-2c"), "device_id": "acme-one-2c", "target": json.dumps(target)}
+    (tmp_path / "acme.json").write_text(json.dumps(row))
+
+    for device, where in ((str(tmp_path / "acme.json"), r"The target in .*acme\.json names it"), (row["target"], "")):
+        with pytest.raises(UnknownNameError, match=rf"There is no CPU \(mcpu\) named 'znver44'.*znver4.*{where}"):
+            find_target(device)
 
 
 def test_an_unknown_device_is_told_of_files_and_targets() -> None:

@@ -14,9 +14,9 @@ import pytest
 from costhub.api.models import ChosenModel, load_model
 from costhub.api.tune import TuneOptions, advise, obstacle, tune
 from costhub.collector.device.identity import identify
-from costhub.collector.device.local import local_target
+from costhub.collector.device.local import local_names, local_target
 from costhub.collector.workloads.suites import find_workload
-from costhub.errors import ArgumentError, CosthubError, NetworkError
+from costhub.errors import ArgumentError, CosthubError, DataError, NetworkError, WorkloadError
 from costhub.hub.catalogue.devices import keep_probed_figures
 from costhub.search.whole_network.tuned_network import TunedNetwork
 
@@ -115,6 +115,29 @@ def test_what_does_not_exist_is_refused_first(tmp_path: Path, arguments: dict[st
         tune(**{"what": "matmul.128x128x128", "out": tmp_path / "tuned", **arguments})
 
     assert not (tmp_path / "tuned").exists()
+
+
+def test_what_can_be_told_before_a_folder_is_made_leaves_none(tmp_path: Path) -> None:
+    for what in (["matmul.128x128x128"] * 2, ["matmul.128x128x128", "matmul"]):
+        with pytest.raises(WorkloadError, match=r"two are called matmul\.128x128x128"):
+            tune(what, tmp_path / "tuned", trials=4)
+    plain = next((name for name in local_names() if name.endswith("-sse4.2")), None)
+    if plain is not None:
+        with pytest.raises(ArgumentError, match="bf16 needs a CPU with AVX512-BF16"):
+            tune("lstm", tmp_path / "tuned", trials=4, device=plain, options=TuneOptions(precision="bf16"))
+
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_the_report_of_something_else_is_refused_before_the_folder_is_locked(tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    out.mkdir()
+    (out / "report.json").write_text("[]")
+
+    with pytest.raises(DataError, match="is not a report of `costhub tune`"):
+        tune("matmul.128x128x128", out, trials=4)
+
+    assert [path.name for path in out.iterdir()] == ["report.json"]
 
 
 def test_a_module_is_tuned_with_a_model_of_ones_own(tmp_path: Path) -> None:

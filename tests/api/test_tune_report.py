@@ -11,6 +11,7 @@ import pytest
 
 from costhub.api.compile import KIND as COMPILE_REPORT
 from costhub.api.tune_report import REPORT, TuneReport, read_report, stopped_before
+from costhub.cards.reports.tune_summary import summary_text
 from costhub.errors import DataError
 from costhub.search.result import TuneResult
 from costhub.search.whole_network.finish import FinishedNetwork
@@ -92,6 +93,32 @@ def test_a_report_keeps_what_earlier_searches_in_its_folder_found(tmp_path: Path
         assert "30.0 µs per call" in text
         assert text.count("An earlier search in the same folder") == 2
     assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_search_that_had_nothing_left_to_measure_counts_what_was_measured_before(
+    tmp_path: Path, is_known: bool
+) -> None:
+    weights = {"conv": 1.0}
+    if is_known:
+        first = TuneResult("conv", 2, 0, 9.0, None, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)], measured_us=[7.0, 5.0])
+        TuneReport([first], tmp_path, weights, ["conv", "conv"], DEVICE, {**ABOUT, "cap": 2}).write()
+    again = TuneResult("conv", 2, 0, 1.0, None, 5.0, [(2, 0.0, 5.0)], measured_us=[5.0, 7.0])
+
+    report = TuneReport([again], tmp_path, weights, [], DEVICE, {**ABOUT, "cap": 2}, read_report(tmp_path))
+    told = summary_text(report.write())
+
+    whose = (
+        "2 programs of 1 workload measured in 10 s, all of them by earlier searches."
+        if is_known
+        else "2 programs of 1 workload, all measured by runs that were interrupted (this one took 1 s)."
+    )
+    assert whose in " ".join(told.split())
+    assert "The search ended when all 2 trials were spent." in told
+    assert "0 programs" not in told
+    (row,) = json.loads((tmp_path / REPORT).read_text())["workloads"]
+    assert row["curve"] == ([[1, 7.0], [2, 5.0]] if is_known else [[2, 5.0]])
+    assert whose.rstrip(".") in (tmp_path / "report.md").read_text()
 
 
 @pytest.mark.parametrize(

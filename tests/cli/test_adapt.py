@@ -125,6 +125,18 @@ def test_the_same_command_again_says_that_the_model_is_finished(
     assert f"{out} holds a model of acme-three, and this one is for acme-" in capsys.readouterr().err
 
 
+def test_the_model_of_another_device_is_refused_before_anything_is_measured(
+    source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    capsys.readouterr()
+
+    assert run(["adapt", "auto", "--suite", "matmul.128x128x128", "--trials", "4", "--out", source]) == 2
+
+    assert f"{source} holds a model of acme-one, and this one is for " in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_model_folder_does_not_say_where_its_data_lay(source: str, data: Path, tmp_path: Path) -> None:
     adapt(source, data, tmp_path / "model", "--method", "frozen")
 

@@ -157,6 +157,80 @@ def test_saying_no_sends_nothing(measured: Any, tmp_path: Path, dataset: Any) ->
     assert [r for r in dataset.requests if r.startswith(("POST", "PUT"))] == []
 
 
+def test_a_dry_run_sends_nothing_whoever_agrees(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
+    offers: list[Offer] = []
+
+    def agree(offer: Offer) -> bool:
+        offers.append(offer)
+        return True
+
+    assert contribute(measured(tmp_path / "mine", 100), TO, deep=False, agree=agree, dry_run=True) is None
+    assert (offers[0].to, offers[0].facts.total, offers[0].not_checked) == (TO, 40, "")
+    assert [r for r in dataset.requests if r.startswith(("POST", "PUT"))] == []
+
+
+@pytest.mark.parametrize(
+    ("to", "open_"),
+    [
+        (None, "whether a dataset holds some of these rows already: none is named"),
+        (TO, f"whether {TO} takes these rows, or holds some already. {TO} "),
+    ],
+)
+def test_a_dry_run_needs_neither_a_network_nor_a_dataset(
+    to: str | None, open_: str, measured: Any, tmp_path: Path, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    folder, offers = measured(tmp_path / "mine", 0, 10), list[Offer]()
+
+    def look(offer: Offer) -> bool:
+        offers.append(offer)
+        return False
+
+    assert contribute(folder, to, deep=False, agree=look, dry_run=True) is None
+    assert (offers[0].to, offers[0].facts.total) == (to or "", 10)
+    assert offers[0].not_checked.startswith(open_)
+    assert "run the command again" not in offers[0].not_checked
+    with pytest.raises((HubError, AddressError)):
+        contribute(folder, to, deep=False, agree=look)
+
+
+def test_a_dry_run_says_what_is_wrong_with_the_rows_and_the_address(measured: Any, tmp_path: Path) -> None:
+    folder = DataFolder.open(measured(tmp_path / "mine", 0, 10))
+    with pytest.raises(AddressError, match="after hf-hub: comes ORG/NAME"):
+        contribute(folder.path, "hf-hub:acme", deep=False, agree=True, dry_run=True)
+
+    row = folder.measurements().to_pylist()[-1]
+    with folder.writer("amd-epyc-zen5-1c") as writer:
+        writer.append({**row, "record_id": "new", "licence": None})
+    with pytest.raises(RefusedError, match="CH048"):
+        contribute(folder.path, deep=False, agree=True, dry_run=True)
+
+
+def test_a_contributor_that_is_no_name_is_refused_before_the_check(
+    measured: Any, tmp_path: Path, dataset: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "check_folder", lambda *_, **__: pytest.fail("it was checked"))
+    folder = DataFolder.open(measured(tmp_path / "mine", 100))
+    row = folder.measurements().to_pylist()[-1]
+    with folder.writer("amd-epyc-zen5-1c") as writer:
+        writer.append({**row, "record_id": "new", "contributor": "ada@example.org"})
+
+    with pytest.raises(RefusedError, match=r"'ada@example.org' of the rows holds an e-mail address.* as --contributor"):
+        contribute(folder.path, TO, agree=True)
+    assert dataset.requests == []
+
+
+def test_what_is_damaged_is_left_to_the_check(measured: Any, tmp_path: Path, dataset: Any) -> None:
+    folder = measured(tmp_path / "mine", 100)
+    shard = next(folder.glob("measurements/*/train-*"))
+    shard.write_bytes(shard.read_bytes()[:-300] + bytes(300))
+
+    with pytest.raises(RefusedError, match="`costhub check --strict` does not pass: CH00"):
+        contribute(folder, TO, deep=False, agree=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

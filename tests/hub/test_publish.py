@@ -294,6 +294,28 @@ def test_noisy_rows_go_with_a_warning_that_the_card_keeps(noisy: Any, tmp_path: 
     assert f"- {found.rows} rows do not keep the rule CH060 of `costhub check` (most repeats of a session" in limits
 
 
+def test_figures_of_a_disturbed_probe_go_with_a_warning(measured: Any, unchecked: None, tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    folder = DataFolder.open(measured(tmp_path / "data", 0, 5))
+    (row,) = folder.devices().to_pylist()
+    plans: list[PublishPlan] = []
+
+    def agree(plan: PublishPlan) -> bool:
+        plans.append(plan)
+        return True
+
+    for peak in (row["peak_gflops"], row["peak_gflops"] / 2):
+        folder.put_device({**row, "peak_gflops": peak})
+        publish(folder.path, str(tmp_path / "hub"), name="lab/data", agree=agree)
+
+    sound, disturbed = plans
+    assert sound.low_figures == ()
+    (sentence,) = disturbed.low_figures
+    assert sentence.startswith("amd-epyc-zen5-1c: float32 is 2.0 times lower than the device index says (")
+    (sent,) = DataFolder.open(tmp_path / "hub/datasets/lab/data").devices().to_pylist()
+    assert sent["peak_gflops"] == row["peak_gflops"] / 2
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -99,6 +99,15 @@ def test_a_target_that_this_machine_does_not_measure_is_a_sentence() -> None:
         costhub.tvm.tune_kwargs("auto", target="opencl")
 
 
+def test_a_target_of_rocm_is_told_what_tvm_lacks() -> None:
+    with pytest.raises(ArgumentError, match=r"Programs for rocm .* built without ROCm.*`costhub\.tvm\.CostModel"):
+        costhub.tvm.tune_kwargs("auto", target={"kind": "rocm", "mcpu": "gfx906"})
+
+
+def test_what_is_said_of_rocm_works() -> None:
+    assert costhub.tvm.CostModel("amd-mi50", device=costhub.devices("amd-mi50")) is not None
+
+
 def test_a_target_of_a_cpu_without_its_cores_is_a_sentence() -> None:
     import tvm
 

@@ -46,12 +46,14 @@ def check_target(device: str) -> None:
     from costhub.collector.device.local import local_kind
     from costhub.hub.catalogue.devices import is_device_file
 
+    if device == "rocm":
+        raise _not_a_cpu(device, "rocm")
     if device.lstrip().startswith("{"):
         _read_target(device)
     elif is_device_file(device) or local_kind(device) is None:
         _indexed(device)
     elif local_kind(device) == "cuda":
-        raise _not_a_cpu(device)
+        raise _not_a_cpu(device, "cuda")
 
 
 def find_target(device: str) -> FoundTarget:
@@ -62,7 +64,8 @@ def find_target(device: str) -> FoundTarget:
             `costhub probe --json` wrote on another CPU, or a TVM target as JSON.
 
     Raises:
-        CosthubError: As for `check_target`, or a WorkloadError if TVM does not accept the target.
+        CosthubError: As for `check_target`, a WorkloadError if TVM does not accept the target, or an UnknownNameError
+            if LLVM does not know its CPU.
     """
     from costhub.collector.device.local import find_local, local_kind
     from costhub.hub.catalogue.devices import is_device_file
@@ -75,6 +78,8 @@ def find_target(device: str) -> FoundTarget:
         (local,) = find_local([device])
         return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
     row = _indexed(device)
+    if is_device_file(device):
+        check_mcpu(_read_target(str(row["target"])), advice=f"The target in {device} names it.")
     return FoundTarget(row, CompileTarget(str(row["target"])))
 
 
@@ -86,7 +91,7 @@ def _indexed(device: str) -> dict[str, Any]:
     is_file = is_device_file(device)
     found = read_device(device) if is_file else resolve_device(device, advice=_ADVICE)
     if found.kind != "cpu":
-        raise _not_a_cpu(device)
+        raise _not_a_cpu(device, found.kind)
     if found.target is None:
         why = "has no target in its file" if is_file else "stands for many CPUs and has no target"
         raise DeviceError(f"{found.device_id} {why}; name a CPU, or give a target such as {_EXAMPLE}.")
@@ -97,10 +102,11 @@ def _indexed(device: str) -> dict[str, Any]:
     return found.row()
 
 
-def _not_a_cpu(device: str) -> DeviceError:
-    return DeviceError(
-        f"{device} is a GPU, and this compiles for CPUs only; `costhub tune --device cuda` tunes for a GPU here."
-    )
+def _not_a_cpu(device: str, kind: str) -> DeviceError:
+    from costhub.collector.device.identity import NO_ROCM
+
+    advice = f". {NO_ROCM}" if kind == "rocm" else "; `costhub tune --device cuda` tunes for a GPU here."
+    return DeviceError(f"{device} is a GPU, and this compiles for CPUs only{advice}")
 
 
 def _read_target(text: str) -> dict[str, Any]:
@@ -109,6 +115,8 @@ def _read_target(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ArgumentError(f"The target {text:.99} is not JSON; write for example {_EXAMPLE}.") from error
     target = target if isinstance(target, dict) else {}
+    if target.get("kind") == "rocm":
+        raise _not_a_cpu(text[:99], "rocm")
     cores = target.get("num-cores")
     if target.get("kind") != "llvm" or type(cores) is not int or cores < 1:
         raise ArgumentError(f'A target needs "kind": "llvm" and "num-cores", the number of threads, as in {_EXAMPLE}.')
@@ -124,7 +132,7 @@ def _of_json(text: str) -> FoundTarget:
     from costhub.search.zero_trials.compile import CompileTarget
 
     target = _read_target(text)
-    _check_mcpu(target)
+    check_mcpu(target)
     found = [str(name) for name in codegen.llvm_get_cpu_features(parse_target(text))]
     features = {LINUX_NAMES.get(name, name) for name in found}
     cores = target["num-cores"]
@@ -139,8 +147,12 @@ def _of_json(text: str) -> FoundTarget:
     return FoundTarget(row, CompileTarget(json.dumps(target)))
 
 
-def _check_mcpu(target: Mapping[str, Any]) -> None:
+def check_mcpu(target: Mapping[str, Any], *, advice: str = "") -> None:
     """Refuses a CPU that LLVM does not know: it would compile for a generic one, with a line on stderr.
+
+    Args:
+        target: A TVM target of the kind llvm.
+        advice: A sentence on where the target is from.
 
     Raises:
         UnknownNameError: LLVM has no such CPU.
@@ -155,7 +167,7 @@ def _check_mcpu(target: Mapping[str, Any]) -> None:
     known = [str(each) for each in codegen.llvm_get_cpu_archlist(parse_target(json.dumps({**target, "mcpu": ""})))]
     if known and name not in known:
         close = close_names(name, known)
-        raise UnknownNameError("CPU (mcpu)", name, close, "`llc -mcpu=help` of LLVM")
+        raise UnknownNameError("CPU (mcpu)", name, close, "`llc -mcpu=help` of LLVM", advice=advice)
 
 
 def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:

@@ -13,6 +13,7 @@ from costhub.api.devices import DeviceFacts, this_machine
 from costhub.api.measuring import warn_if_busy
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.errors import CosthubError, MeasureError
+from costhub.hub.catalogue.figures import FIGURES, low_figures
 from costhub.progress import bar
 
 if TYPE_CHECKING:
@@ -20,18 +21,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("costhub")
 
-FIGURES = (
-    ("peak_gflops", "float32", "GFLOP/s"),
-    ("peak_gflops_float64", "float64", "GFLOP/s"),
-    ("peak_gflops_float16", "float16", "GFLOP/s"),
-    ("peak_gflops_bfloat16", "bfloat16", "GFLOP/s"),
-    ("peak_gops_int8", "int8", "10^9 operations/s"),
-    ("l1_gbs", "reading L1", "GB/s"),
-    ("l2_gbs", "reading L2", "GB/s"),
-    ("l3_gbs", "reading L3", "GB/s"),
-    ("dram_gbs", "reading memory", "GB/s"),
-    ("launch_overhead_us", "an empty program", "us"),
-)
 _ORDER = (
     ("peak_gflops_float64", "float64 arithmetic", "peak_gflops", "float32", 20.0),
     ("l1_gbs", "reading L1", "dram_gbs", "reading memory", 3.0),
@@ -123,18 +112,8 @@ def _check_plausible(row: Mapping[str, Any]) -> None:
 
 def _report_differences(row: Mapping[str, Any], *, is_busy: bool) -> None:
     """Warns of figures that are far below those of the device index, or that other programs may have lowered."""
-    from costhub.hub.catalogue.devices import find_device
-    from costhub.hub.review.contribution import MOST_DIFFERENCE  # beyond it, `costhub review` refuses a device
-
-    device = find_device(row["device_id"])
-    known = device.row() if device else {}
-    for key, what, unit in FIGURES:
-        before, now = known.get(key), row[key]
-        if unit != "us" and before and now and before / now > MOST_DIFFERENCE:
-            log.warning(
-                "%s is %.1f times lower than the device index says (%s %s). Probe again with nothing else running.",
-                *(what, before / now, f"{before:,.4g}", unit),
-            )
+    for sentence in low_figures(row):
+        log.warning("%s Probe again with nothing else running.", sentence)
     if is_busy:
         log.warning("Other programs ran, so these figures may be too low: probe again when the machine is quiet.")
 

@@ -328,17 +328,26 @@ def _module_in(path: Path) -> Any:
     return module_from_json(text)
 
 
-def check_lowering(subjects: Subjects, lowering: Lowering) -> None:
-    """Refuses options that change how networks become kernels where no network is named: they would do nothing.
+def check_lowering(subjects: Subjects, lowering: Lowering, devices: Sequence[str] = ()) -> None:
+    """Refuses options on how networks become kernels that would do nothing, or that a device cannot follow.
+
+    Args:
+        subjects: What is lowered.
+        lowering: The options.
+        devices: The devices of this machine that run the kernels, if they are known; TVM is loaded for bfloat16 only.
 
     Raises:
-        ArgumentError: Such an option is set, but no network is named.
+        ArgumentError: Such an option is set, but no network is named, or a device or network cannot have the precision.
     """
     if not subjects.networks and (lowering.is_bf16 or lowering.fast_math):
         raise ArgumentError(
             "--precision and --fast-math (precision=, fast_math= in Python) change how the operators of a network "
             "become kernels, and no network is named. A kernel stays as it is: leave them out."
         )
+    if lowering.is_bf16 and devices:
+        from costhub.collector.device.local import find_local
+
+        lowering.check(json.dumps(find_local(devices)[0].target), subjects.networks)
 
 
 MOST_BYTES = 2.0**28

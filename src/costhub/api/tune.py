@@ -164,7 +164,7 @@ def tune(
         for choice in filter(None, (chosen, draft)):
             choice.check_local_kind(name)
     subjects.check(local_devices(device))
-    check_lowering(subjects, options.lowering)
+    check_lowering(subjects, options.lowering, local_devices(device))
     check_boards(device)
     return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
 
@@ -184,11 +184,12 @@ class _Search:
     progress: bool
 
     def __post_init__(self) -> None:
-        """Refuses the folder of a model: the results in it would be published with it."""
+        """Refuses the folder of a model, with which the results would be published, and that of something else."""
         from costhub.hub.catalogue.hubs import CONFIG
 
         if (self.out / CONFIG).exists():
             raise ArgumentError(f"{self.out} is the folder of a model ({CONFIG}). Choose another for the results.")
+        read_report(self.out)
 
     def run(self, device: Where) -> Tuning:
         """Searches, compiles networks, and writes the report."""
@@ -196,10 +197,12 @@ class _Search:
         from costhub.collector.run.evaluator import COLLECTING
         from costhub.search.database import SearchFolder, measured_programs
         from costhub.search.result import FINISHING, OPENING, REPORTING, SEARCHING, StageTimer
+        from costhub.search.tune import check_different
 
         load, stages = load_average(), StageTimer()  # before this search adds to the load
         began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         out, networks, jobs = self.out, self.subjects.networks, self.subjects.jobs()
+        check_different(jobs)  # before the folder is made, as everything that can be told by then
         with SearchFolder(out) as folder, ExitStack() as measuring:
             earlier = read_report(out)
             with stages.during(OPENING):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +137,6 @@ class Carrying:
     seed: int
     arch: str | None
     """Architecture of the source; None for that of the best model."""
-    allow_other_kind: bool
-    """Whether a model of GPUs may serve a CPU, or the reverse."""
     stop: str | None = None
     """Name of the rule that ends measuring; None for none."""
 
@@ -291,41 +290,43 @@ def command(
 
     check_tracker_options(tracker, key, (device or AUTO,))
     check_replaceable(out)
-    how = Carrying(method, named_values(pairs), source_data, seed, arch, allow_other_kind).checked()
+    how = Carrying(method, named_values(pairs), source_data, seed, arch).checked()
     named = None if name == AUTO else find_model(name, arch=arch)
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
+    check = partial(_check_device, named=None if allow_other_kind else named, out=out)
     stored = None
     if data is not None and not (suites or networks or tracker):
         _refuse(STOP_WITH_DATA, stop)
-        stored = _stored_target(data, device, chosen, trials, seed)
+        stored = _stored_target(data, device, chosen, trials, seed, check)
         opened: AbstractContextManager[AdaptTarget] = nullcontext(stored)
     else:
         _refuse_stored(chosen, data)
         _check_live(suites, networks, where, None if allow_other_kind else named)
         folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials, stop = trials or TRIALS, stop or DEFAULT_STOP
-        opened = live_target(
-            folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, contributor=contributor
-        )
+        measured: dict[str, Any] = {"suites": suites, "networks": networks, "trials": trials, "seed": seed}
+        opened = live_target(folder, where=where, contributor=contributor, check=check, **measured)
     asked = asked_for(click.get_current_context().params, None if stored is None else stored.data)
     if (told := finished_before(out, asked)) is not None:
         click.echo(finished_text(out, told, explain=explain, as_json=as_json))
         return
     with opened as target:
-        result = replace(_carry(named, _fitting(target, out), replace(how, stop=stop)), asked=asked)
+        result = replace(_carry(named, target, replace(how, stop=stop)), asked=asked)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
 
-def _fitting(target: AdaptTarget, out: Path) -> AdaptTarget:
-    """The target; refuses a folder with a model of another device, which would be replaced."""
+def _check_device(row: Mapping[str, Any], *, named: ResolvedModel | None, out: Path) -> None:
+    """Refuses a source for another kind of device, and a folder with a model of another device, before it measures."""
+    from costhub.hub.catalogue.find import check_kind
     from costhub.hub.catalogue.hubs import read_config
 
-    device_id = str(target.row["device_id"])
+    device_id = str(row["device_id"])
+    if named is not None:
+        check_kind(named.entry, str(row.get("kind")), device=device_id)
     own = read_config(out).get("device_id") if out.exists() and any(out.iterdir()) else device_id
     if own != device_id:
         raise ArgumentError(f"{out} holds a model of {own}, and this one is for {device_id}. Choose another folder.")
-    return target
 
 
 def _refuse(why: str, option: str | None) -> None:
@@ -370,8 +371,15 @@ def _check_live(
     check_boards(where)
 
 
-def _stored_target(data: str, device: str | None, split: str | None, trials: int | None, seed: int) -> StoredTarget:
-    """The target of a data folder; refuses wrong names before a model is loaded."""
+def _stored_target(
+    data: str,
+    device: str | None,
+    split: str | None,
+    trials: int | None,
+    seed: int,
+    check: Callable[[Mapping[str, Any]], None],
+) -> StoredTarget:
+    """The target of a data folder; refuses wrong names, and what `check` refuses, before a model is loaded."""
     from costhub.dataset.folder import DataFolder, chosen_devices
     from costhub.dataset.splits.split import find_split
     from costhub.hub.data import find_data
@@ -382,13 +390,15 @@ def _stored_target(data: str, device: str | None, split: str | None, trials: int
     chosen_devices(folder, folder.device_ids(), [named])
     if split is not None:
         find_split(place.folder, split)
-    return StoredTarget(place.folder, named, split, trials, seed)
+    target = StoredTarget(place.folder, named, split, trials, seed)
+    check(target.row)
+    return target
 
 
 def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both models."""
     from costhub.dataset.credit import data_credit, joined_credit
-    from costhub.hub.catalogue.find import check_kind, is_alike
+    from costhub.hub.catalogue.find import is_alike
     from costhub.hub.catalogue.hubs import read_config
     from costhub.transfer.adapt import Source
     from costhub.transfer.methods.lottery import trees_note
@@ -396,8 +406,6 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     row = target.row
     if how.stop is not None and (advice := _advice(named, row, how.arch)):
         click.echo(advice, err=True)
-    if named is not None:
-        check_kind(named.entry, str(row.get("kind")), device=row["device_id"], allow=how.allow_other_kind)
     found, source = _source(named, row, how.arch, target.first, how.seed)
     if source.info is not None and row["device_id"] in source.info.device_ids:
         name = found.entry.name

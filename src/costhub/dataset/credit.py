@@ -1,4 +1,4 @@
-"""Provides data_credit, joined_credit, check_rights and is_replayed: where data are from, and under which licences."""
+"""Provides data_credit, check_rights and is_replayed, among others: where data are from, and under which licences."""
 
 from __future__ import annotations
 
@@ -89,6 +89,18 @@ def joined_credit(*credits: str | None) -> str | None:
     return _SEPARATOR.join(names) or None
 
 
+def contributor_fault(name: str) -> str | None:
+    """What keeps hubs from accepting a contributor, as the predicate of a sentence; None if it is a name.
+
+    Example:
+        >>> contributor_fault("ada@example.org"), contributor_fault("Ada L.")
+        ('holds an e-mail address or account', None)
+    """
+    if kinds := personal_data(name):
+        return f"holds {kinds[0]}"
+    return None if name.strip() else "is empty"
+
+
 def check_rights(contributor: str | None, licence: str | None) -> None:
     """Checks a contributor and a licence before rows get them, since rows keep both.
 
@@ -107,12 +119,10 @@ def check_rights(contributor: str | None, licence: str | None) -> None:
         Traceback (most recent call last):
         costhub.errors.ArgumentError: The licence 'CC BY 4.0' is not an SPDX name, and hubs would refuse the rows. ...
     """
-    kinds = personal_data(contributor or "")
-    if contributor is not None and (kinds or not contributor.strip()):
-        what = f"holds {kinds[0]}" if kinds else "is empty"
+    if contributor is not None and (fault := contributor_fault(contributor)):
         raise ArgumentError(
-            f"The contributor {clean(contributor, 60)!r} {what}, and hubs would refuse the rows. Write a name, such as "
-            "'Ada L.' or that of your account without an @."
+            f"The contributor {clean(contributor, 60)!r} {fault}, and hubs would refuse the rows. Write a name, such "
+            "as 'Ada L.' or that of your account without an @."
         )
     if licence is None or licence.lower() in HUB_LICENCES:
         return

@@ -6,13 +6,14 @@ import hashlib
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.rule import Finding
+from costhub.dataset.credit import contributor_fault
 from costhub.dataset.folder import DataFolder
-from costhub.errors import ArgumentError, HubError, RefusedError
+from costhub.errors import ArgumentError, DataError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
@@ -26,6 +27,8 @@ CONTRIBUTE_VARIABLE = "COSTHUB_CONTRIBUTE_TO"
 INBOX = "contributions"
 """The folder of a dataset with contributions that await review; readers ignore it."""
 _TABLES = ("devices/", "workloads/", "measurements/")
+_HALF_DONE = "Nothing was left half done"
+"""How errors of a hub begin to say that the same command can be run again."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Offer:
     """Everything that a contribution will send."""
 
     to: str
+    """Address of the dataset; empty in a dry run that names none."""
     contribution_id: str
     """Id of its content: equal rows make equal contributions."""
     files: Mapping[str, int]
@@ -42,6 +46,8 @@ class Offer:
     """Networks that the workloads are from, as the rows name them: those of files have the files' names."""
     left_out: LeftOut = field(default_factory=LeftOut)
     """The rows of the folder that are not sent."""
+    not_checked: str = ""
+    """What a dry run could not find out without the hub; empty if nothing is left open."""
 
     @property
     def bytes(self) -> int:
@@ -84,6 +90,7 @@ def contribute(
     agree: Consent[Offer],
     name: str | None = None,
     deep: bool = True,
+    dry_run: bool = False,
 ) -> Contribution | None:
     """Checks measurements strictly, asks for consent, and opens a pull request with them in one commit.
 
@@ -98,9 +105,11 @@ def contribute(
             Unless it returns True, nothing is sent.
         name: ORG/NAME in a folder hub.
         deep: Also replay a sample of the traces, like the review does.
+        dry_run: Send nothing, whatever `agree` returns. The dataset need not be named then, nor its hub be reached: the
+            offer says what was not checked.
 
     Returns:
-        What was sent; None if the function `agree` did not return True.
+        What was sent, now or earlier; None if the function `agree` did not return True, or in a dry run.
 
     Raises:
         CosthubError: One of its subclasses: `agree` is neither True nor a function, a finding of the check, personal
@@ -113,30 +122,56 @@ def contribute(
     """
     check_consent(agree)
     to = to or os.environ.get(CONTRIBUTE_VARIABLE)
-    if not to:
+    if not (to or dry_run):
         raise AddressError(f"Name the dataset with --to hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
     with staged(folder) as ready:
         if ready.kind != "dataset":
             raise ArgumentError(f"{folder} is a model; `costhub publish` puts it into a hub.")
-        repo = open_repository(to, name, "dataset")
+        repo = open_repository(to, name, "dataset") if to else None
         # The check takes minutes, so a missing folder is reported first. A remote hub only learns of valid rows.
         head = _head(repo) if isinstance(repo, FolderRepo) else None
+        refuse_contributors(ready.folder)
         disturbed = refuse_unfit(ready.folder, deep=deep)
-        head = head or _head(repo)
         held, is_merged = _leave_out_held(ready.folder, repo)
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
-        offer = _offer(repo.address, ready.folder, files, LeftOut(disturbed, held))
+        offer = _offer(repo.address if repo else "", ready.folder, files, LeftOut(disturbed, held))
         if is_merged:
             return Contribution(offer, offer.to, None, was_there=True, is_merged=True)
-        sent = _sent_earlier(repo, head, offer)
+        offer, sent = _compared(offer, repo, head, dry_run=dry_run)
         if sent is not None:
             return sent
-        if not is_agreed(agree, offer):
+        if not is_agreed(agree, offer) or repo is None or dry_run:
             return None
         return _send(repo, offer, files)
 
 
-def _leave_out_held(folder: Path, repo: Repository) -> tuple[int, bool]:
+def _compared(
+    offer: Offer, repo: Repository | None, head: Head | None, *, dry_run: bool
+) -> tuple[Offer, Contribution | None]:
+    """Asks the hub whether it has the contribution already; a dry run goes on without an answer, and says so.
+
+    Args:
+        offer: The contribution.
+        repo: The dataset; None if a dry run names none.
+        head: Its state, if it is known.
+        dry_run: Whether nothing will be sent.
+
+    Returns:
+        The offer, which says what was not checked, and the contribution if an earlier run sent it.
+    """
+    if repo is None:
+        return replace(offer, not_checked="whether a dataset holds some of these rows already: none is named"), None
+    try:
+        return offer, _sent_earlier(repo, head or _head(repo), offer)
+    except HubError as error:
+        if not dry_run:
+            raise
+        why = str(error).partition(_HALF_DONE)[0].rstrip()  # nothing was begun
+        what = f"whether {repo.address} takes these rows, or holds some already. {why}"
+        return replace(offer, not_checked=what), None
+
+
+def _leave_out_held(folder: Path, repo: Repository | None) -> tuple[int, bool]:
     """Leaves out what a dataset in a folder holds, and checks the others again.
 
     Returns:
@@ -182,6 +217,29 @@ def contribution_id(files: Mapping[str, str]) -> str:
     """
     lines = "".join(f"{path} {sha256}\n" for path, sha256 in sorted(files.items()))
     return hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+
+def refuse_contributors(folder: Path) -> None:
+    """Refuses contributors that are no names, in a second: the check, which finds them too, takes minutes.
+
+    Args:
+        folder: A copy of the data folder.
+
+    Raises:
+        RefusedError: A contributor is an e-mail address, a folder or the name of a machine.
+    """
+    try:
+        batches = list(DataFolder.open(folder).iter_measurements(columns=["contributor"]))
+    except DataError:
+        return  # the check says what is damaged
+    names = {name for batch in batches for name in batch["contributor"].unique().to_pylist() if name}
+    for name in sorted(names):
+        if fault := contributor_fault(name):
+            raise RefusedError(
+                f"The contributor {clean(name, 60)!r} of the rows {fault}, and hubs refuse such rows. Nothing was "
+                "sent. A row keeps its contributor: collect or import again into a new folder, with a name as "
+                "--contributor."
+            )
 
 
 def refuse_unfit(folder: Path, *, deep: bool) -> int:

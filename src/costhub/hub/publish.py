@@ -21,11 +21,13 @@ from costhub.cards.model_facts import ADDRESSED_VERSION
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.croissant import CROISSANT
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL, read_journal
 from costhub.dataset.shards.layout import RECORD_KEY, record_key
 from costhub.dataset.shards.shard import read_shard
 from costhub.dataset.shards.shard_set import read_shards
 from costhub.errors import DataError, HubError, ModelError, RefusedError
+from costhub.hub.catalogue.figures import low_figures
 from costhub.hub.dataset_documents import data_facts, write_dataset_documents
 from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.remote.address import AddressError
@@ -50,7 +52,7 @@ from costhub.hub.staging import (
     read_card,
     staged,
 )
-from costhub.terminal_text import counted
+from costhub.terminal_text import clean, counted
 
 # Excludes names that git rejects, and those that look like a branch or commit.
 _TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
@@ -71,6 +73,8 @@ class PublishPlan:
     """Whether the repository is created first."""
     warnings: Sequence[Finding] = ()
     """Warnings from the check of a dataset; the card counts these rows."""
+    low_figures: Sequence[str] = ()
+    """A sentence for each probed figure of a device that is far below the one in the device index."""
 
     @property
     def bytes(self) -> int:
@@ -187,6 +191,7 @@ class _Publication:
             unchanged=len(self.ready.files()) - len(added),
             is_new=head is None,
             warnings=self.warnings,
+            low_figures=_low_figures(self.ready) if self.ready.kind == "dataset" else (),
         )
 
     def push(self, plan: PublishPlan, message: str) -> PushedCommit:
@@ -292,6 +297,12 @@ def _refuse_personal(ready: Staged, public: Sequence[str]) -> None:
     personal = personal_texts(ready.files(), public)
     if personal:
         raise RefusedError(f"{personal[0]} Nothing was sent; remove it, because everyone could read it.")
+
+
+def _low_figures(ready: Staged) -> tuple[str, ...]:
+    """A sentence for each figure of the devices of a dataset that is far below the one in the device index."""
+    rows = DataFolder.open(ready.folder).devices().to_pylist()
+    return tuple(f"{clean(row['device_id'], 60)}: {sentence}" for row in rows for sentence in low_figures(row))
 
 
 def warned_rows(warnings: Sequence[Finding]) -> dict[str, int]:

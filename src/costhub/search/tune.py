@@ -145,11 +145,20 @@ def _flop(mod: Any) -> float | None:
         return None
 
 
-def _check_jobs(jobs: Sequence[Job], kind: str) -> None:
-    """Checks the jobs, and loads TVM's intrinsics for this kind of target."""
+def check_different(jobs: Sequence[Job]) -> None:
+    """Refuses jobs of the same name, under which their results would be confused.
+
+    Raises:
+        WorkloadError: Two have the same name.
+    """
     names = [job.name for job in jobs]
     if len(set(names)) < len(names):
         raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
+
+
+def _check_jobs(jobs: Sequence[Job], kind: str) -> None:
+    """Checks the jobs, and loads TVM's intrinsics for this kind of target."""
+    check_different(jobs)
     for job in jobs:
         check_schedulable(job.mod)
     load_intrinsics(kind)

@@ -127,7 +127,7 @@ def tune_kwargs(
 
 def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractContextManager[Measurer]:
     """Builds for a target and measures on boards, or on this machine."""
-    from costhub.collector.device.identity import identify
+    from costhub.collector.device.identity import NO_ROCM, identify
     from costhub.collector.device.local import LocalDevice, find_by_target
     from costhub.collector.measurer import board_measurer, local_measurer
 
@@ -146,7 +146,7 @@ def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractCont
     if kind not in ("llvm", "cuda"):
         raise ArgumentError(
             f"Programs for {kind} cannot be measured on this machine, only those for its CPU (llvm) and for "
-            "a CUDA GPU. Give the tracker and key of boards of this kind."
+            f"a CUDA GPU. {NO_ROCM if kind == 'rocm' else 'Give the tracker and key of boards of this kind.'}"
         )
     device = find_by_target(as_dict) if kind == "llvm" else None
     return local_measurer([device or LocalDevice(identify("cpu" if kind == "llvm" else kind), as_dict, None)])

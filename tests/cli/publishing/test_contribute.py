@@ -70,6 +70,19 @@ def test_json_of_a_dry_run_says_that_nothing_went(costhub: Any, mine: str) -> No
     assert (told["sent"], told["url"], told["licences"]) == (False, None, ["CC-BY-4.0"])
 
 
+def test_a_dry_run_without_a_dataset_says_what_was_not_checked(costhub: Any, mine: str) -> None:
+    done = costhub("contribute", mine, "--dry-run")
+    told = json.loads(costhub("contribute", mine, "--dry-run", "--json").out)
+
+    assert (done.code, done.err) == (0, "")
+    first, *_, open_, last = done.out.splitlines()
+    assert first.startswith("To no dataset yet, as contribution ")
+    assert open_ == "  not checked  whether a dataset holds some of these rows already: none is named"
+    assert last == "Nothing was sent."
+    assert (told["to"], told["sent"], told["not_checked"]) == (None, False, open_.partition("checked  ")[2])
+    assert json.loads(costhub("contribute", mine, "--to", TO, "--dry-run", "--json").out)["not_checked"] is None
+
+
 def test_what_a_shared_folder_holds_already_is_not_sent(costhub: Any, measured: Any, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     folder, to = str(measured(tmp_path / "mine")), ("--to", str(tmp_path / "hub"), "--as", "lab/data")

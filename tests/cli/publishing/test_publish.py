@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from costhub.dataset.folder import DataFolder
+
 SRC = Path(__file__).parents[3] / "src"
 
 
@@ -88,6 +90,24 @@ def test_noisy_rows_are_said_before_the_question_with_what_to_do(
     assert rows > 20
     assert f"CH060 warns of {rows} rows; it expects that most repeats of a session on a CPU agree. To do: " in done.out
     assert "Warnings do not keep data from being published: the card counts such rows under Limits" in done.out
+
+
+def test_a_disturbed_probe_is_said_before_the_question_with_what_to_do(
+    costhub: Any, measured: Any, hugging_face: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
+    folder = DataFolder.open(measured(tmp_path / "data", 0, 5))
+    (row,) = folder.devices().to_pylist()
+    folder.put_device({**row, "dram_gbs": row["dram_gbs"] / 3})
+    words = ("publish", str(folder.path), "--to", "hf-hub:acme/data", "--dry-run")
+
+    done, told = costhub(*words), json.loads(costhub(*words, "--json").out)
+
+    assert (done.code, done.err) == (0, "")
+    (sentence,) = told["low_figures"]
+    assert sentence.startswith("amd-epyc-zen5-1c: reading memory is 3.0 times lower than the device index says (")
+    assert sentence in done.out.splitlines()
+    assert "Run `costhub probe --out FOLDER` on the idle device" in done.out
 
 
 def test_a_refusal_is_one_sentence(costhub: Any, sound_model: Any, hugging_face: Any) -> None:

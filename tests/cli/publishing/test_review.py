@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
+from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.contribute import contribute
 
 
@@ -141,6 +142,52 @@ def test_a_hub_that_cannot_be_read_is_no_refusal(
     for against in (str(broken), "hf-hub:acme/nothing"):
         done = costhub("review", folder, "--against", against, "--shallow")
         assert (done.code, done.out) == (2, "")
+
+
+def test_without_a_contribution_those_that_wait_are_listed(
+    costhub: Any, measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path / "hub"))
+    held = measured(tmp_path / "hub/datasets/lab/held", 0, 5)
+    nothing = costhub("review")
+    inbox = measured(held / "contributions/abc", 100, 10)
+
+    done, of_dataset = costhub("review"), costhub("review", "--list", "lab/held")
+    (told,) = json.loads(costhub("review", "--json").out)
+
+    assert nothing.code == 0
+    assert nothing.out.startswith("No contribution awaits a review in the hubs on this machine. COSTHUB_HUB names ")
+    assert (done.code, done.err) == (0, "")
+    titles, line, advice = done.out.splitlines()
+    assert titles.split() == ["contribution", "device", "rows", "workloads", "licence", "from", "since"]
+    assert line.split()[:3] == [str(inbox), "amd-epyc-zen5-1c", "10"]
+    assert advice.startswith("`costhub review CONTRIBUTION` judges one")
+    assert of_dataset.out == done.out == costhub("review", "--against", "lab/held").out
+    assert (told["address"], told["rows"], told["licences"]) == (str(inbox), 10, ["CC-BY-4.0"])
+    assert costhub("review", str(inbox), "--shallow").out.endswith(f"{inbox}: accepted.\n")
+
+
+def test_texts_of_a_contribution_do_not_reach_the_terminal(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    old = DataFolder.open(measured(tmp_path / "old", 0, 5))
+    new = DataFolder.create(tmp_path / "hub/datasets/lab/held/contributions/abc")
+    with new.writer("amd-epyc-zen5-1c") as writer:
+        for row in old.measurements().to_pylist():
+            writer.append({**row, "contributor": "\x1b[2Jada" + 200 * "!"})
+
+    done = costhub("review", "--list", str(tmp_path / "hub"))
+
+    assert done.code == 0
+    assert "?[2Jada!" in done.out
+    assert "\x1b" not in done.out
+    assert 61 * "!" not in done.out
+
+
+@pytest.mark.parametrize("option", ["--merge", "--shallow"])
+def test_a_list_has_nothing_to_merge(costhub: Any, option: str) -> None:
+    done = costhub("review", option)
+
+    assert (done.code, done.out) == (2, "")
+    assert "are for one contribution: name it" in done.err
 
 
 def test_what_cannot_be_read_exits_with_2(costhub: Any, tmp_path: Path) -> None:

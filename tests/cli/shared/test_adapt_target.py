@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from costhub.cli.shared.adapt_target import LiveTarget, StoredTarget, live_target
+from costhub.collector.device.identity import identify
 from costhub.dataset.folder import DataFolder
-from costhub.errors import DataError, WorkloadError
+from costhub.errors import ArgumentError, DataError, WorkloadError
 from costhub.transfer.adapt import Adaptation
 from costhub.transfer.online_trials import OnlineTrials
 from costhub.transfer.stopping import Stopped
@@ -44,6 +46,18 @@ def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
 
     with pytest.raises(WorkloadError, match=r"odd\.pt2 has no kernel"), place:
         pass
+
+
+def test_a_device_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    def refuse(row: Mapping[str, Any]) -> None:
+        raise ArgumentError(f"{row['device_id']} is another device.")
+
+    about = {"where": "auto", "networks": (), "seed": 0, "contributor": "me", "check": refuse}
+    place = live_target(tmp_path / "data", suites=("matmul.128x128x128",), trials=4, **about)  # type: ignore[arg-type]
+
+    with pytest.raises(ArgumentError, match=f"{identify()['device_id']} is another device"), place:
+        pass
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.slow

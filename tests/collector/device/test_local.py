@@ -89,6 +89,13 @@ def test_another_machine_is_a_sentence_with_the_close_names() -> None:
         find_local(["raspberry-pi-5"])
 
 
+@pytest.mark.parametrize("name", ["rocm", "amd-mi50", "mi300x", "radeon-instinct-mi50"])
+def test_an_amd_gpu_is_told_what_tvm_lacks_and_what_to_do(name: str) -> None:
+    with pytest.raises(DeviceError, match=f"{name} cannot be measured here. TVM's wheel is built without ROCm") as told:
+        find_local([name])
+    assert "`costhub estimate --device amd-mi50`" in str(told.value)
+
+
 def test_a_device_has_a_kind_and_limits_before_tvm_is_loaded() -> None:
     whole = identify()
     one = identify(isa="sse4.2", threads=1)

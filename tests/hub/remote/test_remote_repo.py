@@ -135,6 +135,7 @@ def test_a_tag_stays_on_its_commit(repo: RemoteRepo, local: Path, hugging_face: 
 def test_a_pull_request_is_found_by_its_mark_and_closed_once(repo: RemoteRepo, local: Path, hugging_face: Any) -> None:
     done = repo.commit(head(repo), {"b.parquet": local}, [], message="Rows [abc]", pull_request=True)
 
+    assert [pull.num for pull in repo.open_pull_requests()] == [1]
     found = repo.find_pull_request("[abc]")
     assert found is not None
     assert (found.pull_request, found.url) == (1, done.url)
@@ -147,6 +148,7 @@ def test_a_pull_request_is_found_by_its_mark_and_closed_once(repo: RemoteRepo, l
     assert (pull.status, pull.comments) == ("closed", ["Thanks."])
     # Whoever was turned down may try again.
     assert repo.find_pull_request("[abc]") is None
+    assert repo.open_pull_requests() == []
 
 
 def test_a_server_without_xet_storage_is_named(repo: RemoteRepo, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, MeasureError, RefusedError
+from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.contribute import contribute
 from costhub.hub.publish import publish
 from costhub.hub.review import review as module
@@ -171,6 +172,25 @@ def test_a_folder_is_merged_into_a_folder_only(measured: Any, tmp_path: Path) ->
     for against in (None, "hf-hub:acme/data"):
         with pytest.raises(RefusedError, match="name that one with --against"):
             review(folder, against=against, merge=True)
+
+
+def test_a_dataset_to_compare_with_may_be_named(measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = measured(tmp_path / "hub/datasets/lab/held", session=0)
+    new = measured(tmp_path / "new", session=1)
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path / "hub"))
+
+    seen = review(str(new), against="lab/held", deep=False)
+    merged = review(str(new), against="held", deep=False, merge=True)
+
+    assert seen.verdict.comparisons[0].repeated > 100
+    assert merged.merged == str(held)
+    with pytest.raises(CosthubError, match="no-such-data"):
+        review(str(new), against="no-such-data", deep=False)
+
+
+def test_a_name_never_merges_into_the_package(measured: Any, tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=r"costhub/amd-epyc-zen5 comes with costhub.*--against /.*/amd-epyc-zen5$"):
+        review(str(measured(tmp_path / "new", 0, 5)), against="amd-epyc-zen5", deep=False, merge=True)
 
 
 HOSTILE_LINES = [

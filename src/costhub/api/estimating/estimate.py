@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.compile_inputs import data_folders
+from costhub.api.compile_inputs import check_mcpu, data_folders
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.errors import ArgumentError, DeviceError
@@ -152,17 +152,21 @@ def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], di
     from costhub.collector.device.local import find_local, limits_of
     from costhub.models.latency.inputs import device_figures
 
+    is_told = True
     if isinstance(device, Mapping):
         row = Device.from_row(device).row()
     elif isinstance(device, Path) or device.lstrip().startswith("{") or is_device_file(device):
         row = read_device(device).row()
     elif device in ("auto", "cuda") or limits_of(device):
         (local,) = find_local([device])
-        row = {**complete_device_row(local.row), "target": json.dumps(local.target)}
+        row, is_told = {**complete_device_row(local.row), "target": json.dumps(local.target)}, False
     else:
-        row = resolve_device(device, advice=OF_A_FILE).row()
+        row, is_told = resolve_device(device, advice=OF_A_FILE).row(), False
     figures = device_figures(row, {each.device_id: each.row() for each in load_devices()})
-    return figures, _target_of(row)
+    target = _target_of(row)
+    if is_told and target is not None and target.get("kind") == "llvm":
+        check_mcpu(target, advice=f"The row of {row['device_id']} has it in its target.")
+    return figures, target
 
 
 def _target_of(row: Mapping[str, Any]) -> dict[str, Any] | None:

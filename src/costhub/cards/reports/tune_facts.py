@@ -163,14 +163,19 @@ def effort_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
         '64 programs of 1 kernel measured in 90 s, 1 of them failed'
         >>> effort_text([{"trials": 64, "trials_untimed": 48, "failures": 0, "seconds": 30.0}])
         '64 programs of 1 kernel measured in 30 s, which does not include 48 by runs that were interrupted'
+        >>> effort_text([{"trials": 64, "trials_untimed": 64, "failures": 0, "seconds": 5.0}])
+        '64 programs of 1 kernel, all measured by runs that were interrupted (this one took 5 s)'
     """
     trials, failures = sum(row["trials"] for row in rows), sum(row["failures"] for row in rows)
     seconds = sum(row["seconds"] for row in rows)
     time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
     before = sum(row.get("trials_before", 0) for row in rows)
     untimed = sum(row.get("trials_untimed", 0) for row in rows)
-    text = f"{counted(trials, 'program')} of {counted(len(rows), what)} measured in {time}"
-    if untimed:
+    counts = f"{counted(trials, 'program')} of {counted(len(rows), what)}"
+    text = f"{counts} measured in {time}"
+    if untimed and untimed == trials:
+        text = f"{counts}, all measured by runs that were interrupted (this one took {time})"
+    elif untimed:
         text += f", which does not include {untimed:,d} by runs that were interrupted"
     elif before:
         text += f", {'all' if before == trials else f'{before:,d}'} of them by earlier searches"

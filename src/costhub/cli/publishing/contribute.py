@@ -21,7 +21,7 @@ SHOWN = 10
 EXAMPLE = """
 \b
 Example:
-  costhub contribute measurements/ --to hf-hub:ORG/NAME --dry-run
+  costhub contribute measurements/ --dry-run
   costhub contribute measurements/ --to hf-hub:ORG/NAME
   costhub contribute measurements/ --to /shared/hub --as lab/NAME
 """
@@ -33,7 +33,11 @@ Example:
     "--to", metavar="ADDRESS", help="hf-hub:ORG/NAME or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO."
 )
 @click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, if --to is a folder.")
-@click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check, and show what would be sent. Works without a network and without --to, and says what was not checked.",
+)
 @yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -55,11 +59,11 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
         question = f"Send this to {offer.to}, where everyone can read it?"
         return not dry_run and confirmed(question, yes=yes, verb="contribute")
 
-    done = contribute(folder, to, name=name, agree=ask)
+    done = contribute(folder, to, name=name, agree=ask, dry_run=dry_run)
     if as_json:
         offer = done.offer if done else offers[0]
         fields = {
-            "to": offer.to,
+            "to": offer.to or None,
             "id": offer.contribution_id,
             "rows": dict(offer.facts.rows),
             "ok": offer.facts.ok,
@@ -71,6 +75,7 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
             "was_there": done.was_there if done else False,
             "url": done.url if done else None,
             "left_out": {"disturbed": offer.left_out.disturbed, "held": offer.left_out.held},
+            "not_checked": offer.not_checked or None,
         }
         click.echo(json.dumps(fields, indent=2))
     elif done is None:
@@ -94,7 +99,7 @@ def _named(offer: Offer, folder: Path) -> str:
 
 def _lines(offer: Offer, folder: Path) -> Iterator[str]:
     facts = offer.facts
-    yield f"To {offer.to}, as contribution {offer.contribution_id}:"
+    yield f"To {offer.to or 'no dataset yet'}, as contribution {offer.contribution_id}:"
     for device, rows in facts.rows.items():
         yield f"  device       {device}: {counted(rows, 'row')}"
     others = "" if facts.ok == facts.total else "; the others are failures and their errors"
@@ -109,3 +114,5 @@ def _lines(offer: Offer, folder: Path) -> Iterator[str]:
     yield f"  licence      {', '.join(facts.licences)}"
     yield f"  contributor  {', '.join(facts.contributors) or 'not named'}"
     yield "  personal     no folder, account, address or machine name was found in the texts"
+    if offer.not_checked:
+        yield f"  not checked  {offer.not_checked}"

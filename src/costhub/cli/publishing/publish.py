@@ -74,6 +74,7 @@ def command(
             "removed": list(plan.removed),
             "bytes": plan.bytes,
             "warnings": [asdict(found) for found in plan.warnings],
+            "low_figures": list(plan.low_figures),
             "published": done is not None,
             "commit": done.commit if done else None,
             "url": done.url if done else None,
@@ -97,6 +98,13 @@ def _lines(plan: PublishPlan) -> Iterator[str]:
         yield f"    removed  {path}"
     yield f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}; {plan.unchanged} are already there."
     yield from _warnings(plan)
+    if plan.low_figures:
+        yield from plan.low_figures
+        yield (
+            "Other programs may have disturbed the probe, and reviews compare contributions with these figures. Run "
+            "`costhub probe --out FOLDER` on the idle device, which keeps the best figures of all its probes, and "
+            "publish again. This does not keep the data from being published."
+        )
 
 
 def _warnings(plan: PublishPlan) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -195,6 +195,7 @@ def live_target(
     trials: int,
     seed: int,
     contributor: str,
+    check: Callable[[Mapping[str, Any]], object] = lambda row: None,
 ) -> Iterator[LiveTarget]:
     """A device of this machine, or the boards of a tracker, to measure while the model adapts.
 
@@ -206,6 +207,7 @@ def live_target(
         trials: How many programs to measure.
         seed: Chooses the programs.
         contributor: Name in the rows, whose licence is CC-BY-4.0.
+        check: Called with the row of the device, before a folder is made; an error that it raises ends the command.
     """
     from costhub.collector.run.evaluator import COLLECTING
     from costhub.collector.session import Rights
@@ -218,8 +220,9 @@ def live_target(
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer.target)
         if not workloads:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")
-        folder = folder_of(data, measurer)
         row = complete_device_row(measurer.devices[0].stored_row)
+        check(row)
+        folder = folder_of(data, measurer)
         with BarWithLines(trials, desc="measuring", unit="program", lines=1) as shown:
 
             def show(workload: QueuedWorkload, row: dict[str, Any], progress: CollectionProgress) -> None:

@@ -266,6 +266,12 @@ def isa_level(name: str) -> IsaLevel:
 
 CUDA_NEEDS = "the driver, and the runtime of CUDA 13 (libcudart.so.13) where the system's loader finds it"
 """What TVM uses an NVIDIA GPU through."""
+NO_ROCM = (
+    "TVM's wheel is built without ROCm, so it runs nothing on an AMD GPU. `costhub estimate --device amd-mi50` "
+    "estimates latencies without measuring. With a TVM that you build with ROCm (USE_ROCM), TVM's own functions "
+    'search, with `costhub.tvm.CostModel("amd-mi50", device=costhub.devices("amd-mi50"))` as their cost model.'
+)
+"""What is said of AMD's GPUs where something has to be measured or compiled for one."""
 
 
 def cuda_facts() -> dict[str, Any]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.device.cpu_state import core_count, cpu_quota, usable_cpus
-from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, cpu_flags, identify, isa_level
+from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, NO_ROCM, cpu_flags, identify, isa_level
 from costhub.errors import DeviceError, either
 from costhub.names import close_names
 from costhub.versions import installed_versions
+
+_AMD_GPU = re.compile(r"rocm|(?:amd-|radeon-instinct-)?mi\d{2,3}x?")
 
 
 def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
@@ -227,6 +229,8 @@ def _find(name: str) -> LocalDevice:
             f"{name} cannot be measured here: only `costhub compile` and `estimate` take the file of another machine's "
             "probe. Run the command on that machine, or name its board with --tracker HOST:PORT --key KEY."
         )
+    if _AMD_GPU.fullmatch(name):
+        raise DeviceError(f"{name} cannot be measured here. {NO_ROCM}")
     limits = (None, None) if name == "auto" else limits_of(name)
     if limits is not None:
         return _cpu(*limits)

@@ -18,7 +18,7 @@ from costhub.hub.remote.watch import sound_answers, watched
 from costhub.terminal_text import clean
 
 if TYPE_CHECKING:
-    from huggingface_hub import GitRefInfo
+    from huggingface_hub import Discussion, GitRefInfo
 
 Kind = Literal["model", "dataset"]
 _STALE = (409, 412)
@@ -212,6 +212,19 @@ class RemoteRepo:
         Raises:
             HubError: The hub cannot be reached.
         """
+        marked = [pull for pull in self._pull_requests() if mark in pull.title and pull.status != "closed"]
+        return PushedCommit("", marked[0].url, marked[0].num) if marked else None
+
+    def open_pull_requests(self) -> list[Discussion]:
+        """The pull requests that are neither merged nor closed, the oldest first.
+
+        Raises:
+            HubError: The hub cannot be reached.
+        """
+        return [pull for pull in self._pull_requests() if pull.status in ("open", "draft")]
+
+    def _pull_requests(self) -> list[Discussion]:
+        """All pull requests, the oldest first."""
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
         with readable_write_errors(self.name):
@@ -224,9 +237,7 @@ class RemoteRepo:
             except RepositoryNotFoundError as error:
                 # The caller has already seen the repository, so it exists.
                 raise HubError(_takes_no_writes(self.address)) from error
-        marked = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
-        first = min(marked, key=lambda pull: pull.num, default=None)
-        return None if first is None else PushedCommit("", first.url, first.num)
+        return sorted((pull for pull in pulls if pull.is_pull_request), key=lambda pull: pull.num)
 
     def title_of(self, number: int) -> str:
         """The title of a pull request.

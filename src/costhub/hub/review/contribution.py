@@ -16,12 +16,11 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import HUB_LICENCES
 from costhub.dataset.shards.layout import empty_table
 from costhub.errors import DataError
+from costhub.hub.catalogue.figures import MOST_DIFFERENCE
 from costhub.hub.dataset_documents import data_facts
 from costhub.hub.review.comparison import COMPARED_COLUMNS, Comparison, Reason, ReviewVerdict, compare_device, judge
 from costhub.terminal_text import clean
 
-MOST_DIFFERENCE = 1.5
-"""Allowed ratio between two probes of one device; the roofline of a contribution is only as good as its probe."""
 _RECORD_COLUMNS = ("record_id", "device_id")
 _WORKLOAD_NAMES = ("workload_id", "name")
 _DEVICE_FIGURES = (

@@ -16,9 +16,11 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.lock import LOCK
 from costhub.errors import DataError, ModelError, RefusedError, first_line
 from costhub.files import copy_regular
+from costhub.hub.catalogue.hubs import embedded_root
 from costhub.hub.contribute import INBOX
-from costhub.hub.data import load_measurements
+from costhub.hub.data import find_data, load_measurements
 from costhub.hub.model_check.model_gate import check_model
+from costhub.hub.remote.address import HF_PREFIX
 from costhub.hub.remote.manifest import MAX_TOTAL_BYTES
 from costhub.hub.remote.remote_repo import Kind
 from costhub.hub.review.comparison import Reason, ReviewVerdict
@@ -47,14 +49,16 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
 
     Args:
         subject: A data or model folder, `hf-hub:ORG/NAME@refs/pr/N`, or the address of a pull request's page.
-        against: Data to compare a contribution with: `hf-hub:ORG/NAME` or a data folder; by default the
-            dataset of the pull request, or the one in whose inbox the folder is, and nothing for another folder.
+        against: Data to compare a contribution with: `hf-hub:ORG/NAME`, a data folder, or the name of a dataset in the
+            hubs on this machine; by default the dataset of the pull request, or the one in whose inbox the folder is,
+            and nothing for another folder.
         merge: Merge an accepted contribution into the tables of the dataset; a folder into `against`.
         deep: Replay a sample of the traces.
 
     Raises:
         CosthubError: One of its subclasses: there is nothing to review, or the hub cannot be reached.
     """
+    against = None if against is None else _found(against, merge=merge)
     pull = find_pull_request(subject)
     against = against or (_dataset_of(Path(subject)) if pull is None else pull.repo.address)
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
@@ -77,6 +81,23 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         if pull is None:
             return _merge_folder(folder, verdict, Path(subject), str(against))
         return ReviewOutcome(verdict, _merge_pull_request(folder, verdict, pull), repository=pull.repo.name)
+
+
+def _found(against: str, *, merge: bool) -> str:
+    """An address on the Hugging Face hub or a folder as it is, and the folder of a dataset that is given by name.
+
+    Raises:
+        RefusedError: The name is that of a dataset of the package, and something is to be merged into it.
+    """
+    if against.startswith(HF_PREFIX) or Path(against).is_dir():
+        return against
+    place = find_data(against)
+    if merge and place.dataset is not None and place.folder.is_relative_to(embedded_root().path):
+        raise RefusedError(
+            f"{place.dataset} comes with costhub, and a merge would change the installed package. If that is meant, "
+            f"name its folder: --against {place.folder}"
+        )
+    return str(place.folder)
 
 
 def _dataset_of(contribution: Path) -> str | None:
