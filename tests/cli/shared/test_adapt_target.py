@@ -69,7 +69,9 @@ def test_a_live_target_holds_out_nothing_of_few_trials(tmp_path: Path) -> None:
         assert first.n == 4
         assert target.test("trace_decisions@1") is None
         assert target.row["device_id"] == target.trials.device_id
-        assert {row["contributor"] for row in target.trials.folder.measurements(["contributor"]).to_pylist()} == {"me"}
+        assert {
+            row["contributor"] for row in target.trials.folder.measurements(columns=["contributor"]).to_pylist()
+        } == {"me"}
 
 
 @pytest.mark.parametrize(
