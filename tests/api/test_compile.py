@@ -165,6 +165,19 @@ def test_for_another_architecture_it_is_built_to_an_object_or_a_library(tmp_path
     assert "another machine" in str(made)
 
 
+def test_a_missing_linker_is_told_before_the_kernels_are_extracted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def extracted(*_: Any, **__: Any) -> Any:
+        assert "resnet-18 will not be compiled as a whole: no linker for aarch64-linux-gnu" in caplog.text
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("costhub.search.zero_trials.compile.can_link", lambda _: False)
+    monkeypatch.setattr("costhub.api.compile.network_jobs", extracted)
+    with pytest.raises(KeyboardInterrupt):
+        compile("resnet18", tmp_path, device=json.dumps(ARM), options=QUICK, progress=False)
+
+
 def test_a_workload_without_a_known_schedule_says_so(tmp_path: Path) -> None:
     mod = SuiteWorkload("made", "matmul", (17, 19, 23)).module()
     made = compile({"odd": mod}, tmp_path, options=CompileOptions(sources=("measured",)), progress=False)

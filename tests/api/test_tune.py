@@ -173,6 +173,25 @@ def test_the_report_leaves_a_model_without_a_name_to_the_caller(tmp_path: Path) 
     assert found.summary["command"].endswith(", trials=2, model=model, seed=0)")
 
 
+def test_a_search_in_the_folder_of_another_models_search_says_what_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def search(arch: str, what: str = "matmul.128x128x128") -> Any:
+        caplog.clear()
+        options = TuneOptions(strategy="random", method="frozen", stop="never", from_scratch=True)
+        return tune(what, tmp_path, trials=2, model=load_model("nvidia-h200", arch=arch), options=options)
+
+    search("mlp")
+    assert "counts as trials" not in caplog.text
+    search("mlp")
+    assert "counts as trials" not in caplog.text, "the same search goes on"
+    search("gbt", "softmax.64x1000")
+    assert "counts as trials" not in caplog.text, "nothing of this workload was measured"
+    search("gbt")
+    assert f"{tmp_path} holds a search of the same workloads with costhub/nvidia-h200-mlp. What it" in caplog.text
+    assert "counts as trials of this search with costhub/nvidia-h200-gbt, which measures fewer" in caplog.text
+
+
 @pytest.mark.slow
 def test_an_exported_network_becomes_a_function_of_torch_tensors(tmp_path: Path) -> None:
     import torch

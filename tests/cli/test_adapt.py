@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -294,6 +295,35 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
     assert told["source"] == chosen.split()[1]
     default = choose_model("auto", complete_device_row({"device_id": "amd-epyc-zen5-2c-avx2"})).entry.name
     assert (f"`costhub tune` by itself would take {default};" in chosen) == (told["source"] != default)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_where_tune_would_take_another_model_the_command_that_shows_its_figures_is_named(
+    devices: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COSTHUB_HUB", raising=False)
+    device_id = "amd-epyc-zen5-2c-avx2"
+    data, out = build_data(tmp_path / "my data", device_id=device_id, each=16), tmp_path / "model"
+    if devices == 2:
+        build_data(data, device_id="acme-two")
+    more = ["--arch", "mlp", "--device", device_id, "--method", "frozen", "--trials", "40"]
+
+    assert adapt("auto", data, out, *more) == 0
+
+    default = choose_model("auto", complete_device_row({"device_id": device_id})).entry.name
+    chosen = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("Source costhub/"))
+    told = re.search(r"would take (\S+); `costhub (.*)` shows its figures on held-out workloads\.$", chosen)
+    assert told is not None
+    words = shlex.split(told[2])
+    which = ["--device", device_id] if devices == 2 else []
+    assert words == ["adapt", default, "--data", str(data), *which, "--out", "OTHER"]
+    assert told[1] == default
+    # It shows both models, and measures nothing.
+    rows = DataFolder.open(data).measurements().num_rows
+    assert run([*words[:-1], str(tmp_path / "other"), "--method", "frozen"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^On held-out workloads:\n.*\nbefore +0\..*\nafter +0\.", shown, re.MULTILINE)
+    assert DataFolder.open(data).measurements().num_rows == rows
 
 
 @pytest.mark.slow

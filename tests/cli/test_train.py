@@ -48,7 +48,7 @@ def test_training_writes_a_model_with_its_card_and_shows_the_figures(
     assert info.metrics == figures["totals"]
     shown = capsys.readouterr().out
     assert "mean of 2" in shown
-    assert f"Wrote {out}: {arch} for acme-one, from 48 programs of 4 workloads, 2 of which decided" in shown
+    assert f"Wrote {out}: {arch} on tiles@1 for acme-one, from 48 programs of 4 workloads, 2 of which decided" in shown
 
 
 def test_a_trained_model_can_be_installed_and_pulled(data: Path, tmp_path: Path) -> None:

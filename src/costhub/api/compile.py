@@ -118,6 +118,8 @@ class Compilation:
     """The whole networks; empty if none was given, or no linker for the target is installed."""
     summary: Mapping[str, Any]
     """The content of `report.json`."""
+    unlinked: tuple[str, ...] = ()
+    """The networks that were not compiled as a whole, since no linker for the target is installed."""
 
     @property
     def database(self) -> Path:
@@ -269,6 +271,7 @@ class _Compilation:
         jobs = self.subjects.jobs()
         own = frozenset(job.name for job in jobs)
         target, networks = self.found.target, self.subjects.networks
+        unlinked = self._unlinked()
         jobs += network_jobs(networks, target.target, self.options.lowering, stages=self.stages)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
@@ -282,10 +285,26 @@ class _Compilation:
             with self.stages.during(SCHEDULING):
                 kernels = self._kernels(jobs, known, plan, folder, own)
             with self.stages.during(FINISHING):
-                finished = self._networks()
+                finished = [] if unlinked else self._networks()
             summary = self._summary(kernels, finished, known, plan)
             write_replacing(self.out / REPORT, json.dumps(summary, indent=1).encode())
-        return Compilation(self.out, tuple(kernels), tuple(finished), summary)
+        return Compilation(self.out, tuple(kernels), tuple(finished), summary, unlinked)
+
+    def _unlinked(self) -> tuple[str, ...]:
+        """The networks if no linker for the target is installed; says so before the kernels take their time."""
+        target = self.found.target
+        if not self.subjects.networks or target.suffix == ".so":
+            return ()
+        from costhub.collector.workloads.network_kernels import name_networks
+
+        networks = tuple(name_networks(self.subjects.networks))
+        log.warning(
+            "%s will not be compiled as a whole: no linker for %s is installed; on Debian, install lld or the binutils "
+            "for it. Schedules of the kernels will be in the database.",
+            " and ".join(networks),
+            json.loads(target.target).get("mtriple"),
+        )
+        return networks
 
     def _kernels(
         self,
@@ -322,14 +341,6 @@ class _Compilation:
         from costhub.search.whole_network.finish import finish_untimed
 
         target = self.found.target
-        if target.suffix != ".so" and self.subjects.networks:
-            triple = json.loads(target.target).get("mtriple")
-            log.warning(
-                "Networks are not compiled as a whole: no linker for %s is installed; on Debian, install lld or the "
-                "binutils for it. The schedules of the kernels are in the database.",
-                triple,
-            )
-            return []
         return [
             finish_untimed(
                 network,

@@ -6,7 +6,7 @@ import datetime
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,6 +223,7 @@ class _Search:
             jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering, stages=stages)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
+            _warn_of_other_model(out, earlier, model.name, {job.name for job in jobs})
             cap = self.trials * len(jobs)
             ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
@@ -390,6 +391,23 @@ def _warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_i
             out,
             before,
             device_id,
+        )
+
+
+def _warn_of_other_model(out: Path, earlier: Mapping[str, Any] | None, name: str, workloads: Set[str]) -> None:
+    """Says that what searches of the same workloads with other models have measured counts as trials of this one."""
+    if earlier is None:
+        return
+    older = earlier.get("earlier", ())
+    rest = {row["workload"] for row in earlier["workloads"]}.difference(*(search["workloads"] for search in older))
+    searches = [{"model": earlier.get("model"), "workloads": rest}, *older]
+    models = [str(each["model"]) for each in searches if each.get("model") and workloads & set(each["workloads"])]
+    others = sorted({model for model in models if model != name})
+    if others:
+        log.warning(
+            "%s holds a search of the same workloads with %s. What it measured counts as trials of this search with "
+            "%s, which measures fewer programs, or none: to compare models, choose another folder.",
+            *(out, " and ".join(others), name),
         )
 
 

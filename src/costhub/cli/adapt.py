@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -406,7 +407,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     row = target.row
     if how.stop is not None and (advice := _advice(named, row, how.arch)):
         click.echo(advice, err=True)
-    found, source = _source(named, row, how.arch, target.first, how.seed)
+    found, source = _source(named, target, how.arch, how.seed)
     if source.info is not None and row["device_id"] in source.info.device_ids:
         name = found.entry.name
         click.echo(f"{name} has already learned from {row['device_id']}, so adapting it may gain little.", err=True)
@@ -439,11 +440,7 @@ def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | Non
 
 
 def _source(
-    named: ResolvedModel | None,
-    row: Mapping[str, Any],
-    arch: str | None,
-    programs: Callable[[str], Programs],
-    seed: int,
+    named: ResolvedModel | None, target: AdaptTarget, arch: str | None, seed: int
 ) -> tuple[ResolvedModel, CostModel]:
     """The source model, bound to the target: the named one, or the one that ranks the target best."""
     from costhub.hub.catalogue.find import AUTO, choose_model, models_of_kind
@@ -451,12 +448,13 @@ def _source(
     from costhub.models.folder import load_model
     from costhub.transfer.sources import rank_sources
 
+    row = target.row
     listed = [named] if named else models_of_kind(row, arch=arch)
     candidates = {found.entry.name: found for found in listed}
     models = {each: load_model(pull_resolved(found))[0].bind(row) for each, found in candidates.items()}
     chosen, reason = listed[0].entry.name, listed[0].reason
     if named is None:
-        best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)
+        best, *others = rank_sources(models, target.first, seed=seed, tell_apart=True)
         chosen = best.name
         second = f"; next is {others[0].name} with {others[0].pairwise:.3f}" if others else ""
         reason = (
@@ -465,9 +463,21 @@ def _source(
         )
         default = choose_model(AUTO, row).entry.name
         if chosen != default:
-            reason += f" `costhub tune` by itself would take {default}; `costhub evaluate` compares them."
+            reason += (
+                f" `costhub tune` by itself would take {default}; `{_from_same_rows(default, target)}` shows its "
+                "figures on held-out workloads."
+            )
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)
     return candidates[chosen], models[chosen]
+
+
+def _from_same_rows(source: str, target: AdaptTarget) -> str:
+    """The command that adapts another source without measuring anything."""
+    from costhub.dataset.folder import DataFolder
+
+    several = len(DataFolder.open(target.data).device_ids()) > 1
+    device = ["--device", str(target.row["device_id"])] if several else []
+    return shlex.join(["costhub", "adapt", source, "--data", str(target.data), *device, "--out", "OTHER"])
 
 
 def _figures(model: CostModel, test: Programs | None, data: Path) -> dict[str, Any] | None:

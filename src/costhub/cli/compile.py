@@ -142,3 +142,8 @@ def command(
         raise NetworkError(" ".join(wrong))
     if all(kernel.error for kernel in compiled.kernels):
         raise WorkloadError("No workload got a schedule. The table says why.")
+    if compiled.unlinked:
+        raise NetworkError(
+            f"{' and '.join(compiled.unlinked)} has no library, since no linker for the target is installed: on "
+            "Debian, install lld or the binutils for it, and run the same command again."
+        )

@@ -75,4 +75,8 @@ def command(
     figures = {**described_figures(found, place.folder), "learned": found.learned}
     click.echo(json.dumps(figures, indent=2) if as_json else figures_table(figures))
     if every:
-        click.echo("With --all, workloads that the model was trained on may be among these: this is no test.", err=True)
+        click.echo(
+            "With --all, workloads that the model was trained on may be among these: this is no test, unless the model "
+            "has learned nothing from this device.",
+            err=True,
+        )

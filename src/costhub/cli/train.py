@@ -275,7 +275,7 @@ def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, stopping
     untested = "No workload could be held out for an evaluation, so the model has no figures."
     click.echo(f"{figures_table(figures) if figures else untested}\n")
     click.echo(
-        f"Wrote {out}: {info.arch} for {info.device_id}, "
+        f"Wrote {out}: {info.arch} on {info.feature_spec} for {info.device_id}, "
         f"from {counted(info.data_rows, 'program')} of {counted(len(info.train_workloads), 'workload')}"
         + (f", {stopping} of which decided when to stop." if stopping else ".")
     )

@@ -79,7 +79,7 @@ def no_programs_error(purpose: str) -> DataError:
     """
     return DataError(
         f"There is no program to {purpose}: none ran (`costhub stats DATA` counts them), or no module or trace could "
-        "be read (`costhub check --deep DATA` names them)."
+        "be read (`costhub check --deep DATA` names them), or the feature spec failed on all of them."
     )
 
 

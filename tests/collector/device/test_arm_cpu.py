@@ -131,11 +131,13 @@ def test_a_big_little_chip_is_its_big_cores_as_tvm_computes_on_no_others(board: 
     assert cpu_state.pick_cpus(5, identity.CPU_ROOT) == (3, 4, 5, 6, 7)
 
 
-def test_with_three_clocks_tvm_computes_on_all(tmp_path: Path) -> None:
-    for cpu, clock in enumerate((1_800_000, 2_256_000, 2_400_000)):
+def test_with_three_clocks_tvm_leaves_out_the_cpus_with_the_lowest(tmp_path: Path) -> None:
+    for cpu, clock in enumerate((1_800_000, 2_256_000, 2_400_000, 1_800_000)):
         put(tmp_path / f"cpu{cpu}/cpufreq/cpuinfo_max_freq", str(clock))
-    assert cpu_state.fast_cpus([0, 1, 2], tmp_path) == [0, 1, 2]
+    assert cpu_state.fast_cpus([0, 1, 2, 3], tmp_path) == [1, 2]
     assert cpu_state.fast_cpus([0, 1], tmp_path) == [1]
+    assert cpu_state.fast_cpus([0, 3], tmp_path) == [0, 3]
+    assert cpu_state.fast_cpus([], tmp_path) == []
     put(tmp_path / "cpu0/cpufreq/cpuinfo_max_freq", "<unknown>")
     assert cpu_state.fast_cpus([0, 1], tmp_path) == [1]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.cache_part import FAILED
 from costhub.dataset.features.compute import Chunk, compute_missing, extract_features, featurise
 from costhub.dataset.features.program_key import key_array, keys_of_records
-from costhub.dataset.features.specs import find_spec
+from costhub.dataset.features.specs import SPECS, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
 from costhub.errors import MeasureError
@@ -125,6 +126,42 @@ def test_every_chunk_comes_back_with_the_features_of_its_programs(tiny_matmul: A
     assert found["bad"] is None
     for i, rows in enumerate(expected):
         assert np.array_equal(found[f"{i}0"], rows)
+
+
+FAILING = """
+import numpy as np
+from costhub.dataset.features.spec import spec_of_modules
+
+def rows(mod):
+    raise KeyError("of the function")
+
+SPEC = spec_of_modules("failing_here@1", ("a",), rows)
+"""
+
+
+def test_what_a_users_function_raises_in_a_child_is_told_here(
+    tiny_matmul: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "costhub_failing.py").write_text(FAILING)
+    metadata = tmp_path / "failing-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: failing\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[costhub.features]\nfailing_here@1 = costhub_failing:SPEC\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)  # of the child
+    vars(SPECS).pop("_added", None)
+    try:
+        spec = find_spec("failing_here@1")
+        chunks = [chunk(tiny_matmul, trace, name=str(i)) for i, trace in enumerate(tiny_matmul.traces)]
+        found = [features for _, features in featurise(chunks, spec, workers=2)]
+    finally:
+        vars(SPECS).pop("_added", None)
+
+    assert found == [[None]] * len(chunks)
+    (record,) = caplog.records
+    assert "The function of the feature spec failing_here@1 failed on a program (KeyError: " in record.getMessage()
+    assert "of the function" in record.getMessage()
 
 
 # JSON of the right form; TVM 0.27 reads its null as a pointer.

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from costhub.dataset.features.spec import features_of_modules, replay_schedules, slog
+from costhub.dataset.features.spec import failures_of, features_of_modules, replay_schedules, slog, spec_of_modules
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 
@@ -15,6 +19,51 @@ from costhub.errors import WorkloadError
 )
 def test_counts_are_on_a_log_scale_whatever_they_are(x: float, expected: float) -> None:
     assert slog(x) == pytest.approx(expected)
+
+
+def failing(mod: Any) -> np.ndarray:
+    """The function of a user's spec, with a mistake."""
+    return np.ones((1, len(mod.nothing_of_this_name)), np.float32)
+
+
+def test_the_first_exception_of_a_users_function_is_told(tiny_matmul: Any, caplog: pytest.LogCaptureFixture) -> None:
+    spec = spec_of_modules("failing@1", ("a",), failing)
+    mod = module_from_json(tiny_matmul.module_json)
+
+    for _ in range(2):
+        assert spec.extract(mod, tiny_matmul.traces[:2], tiny_matmul.target) == [None, None]
+
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("The function of the feature spec failing@1 failed on a program (")
+    assert "nothing_of_this_name" in record.getMessage()
+    assert list(failures_of("tiles@1+failing@1")) == ["failing@1"]
+
+
+def test_costhubs_own_functions_fail_on_malformed_programs_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    schedule = SimpleNamespace(mod="no module")
+
+    assert find_spec("tiles@1").extract_candidates(None, [SimpleNamespace(sch=schedule)]) == [None]
+    assert caplog.text == ""
+
+
+def test_the_spec_of_the_page_gives_a_search_the_rows_of_measured_programs(tiny_matmul: Any) -> None:
+    page = (Path(__file__).parents[3] / "docs/features.md").read_text(encoding="utf-8")
+    [code] = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "SPEC = FeatureSpec(" in code]
+    found: dict[str, Any] = {}
+    exec(code, found)  # noqa: S102 - of our own page
+    spec, mod = found["SPEC"], module_from_json(tiny_matmul.module_json)
+    schedules = replay_schedules(mod, tiny_matmul.traces, tiny_matmul.target)
+
+    measured = spec.extract(mod, tiny_matmul.traces, tiny_matmul.target)
+    proposed = spec.extract_candidates(None, [SimpleNamespace(sch=schedule) for schedule in schedules])
+
+    assert len(measured) == len(tiny_matmul.traces)
+    for rows, same in zip(measured, proposed, strict=True):
+        assert rows.shape == (1, spec.width)
+        assert rows[0, 0] > 0
+        np.testing.assert_array_equal(rows, same)
+    assert spec.extract(None, ["no trace"], "") == [None]
 
 
 def test_what_does_not_replay_is_none_and_costs_only_itself(tiny_matmul: Any) -> None:

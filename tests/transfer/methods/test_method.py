@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from costhub.models.networks.mlp import Mlp
 from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model
 from costhub.models.trees.gbt import Gbt
+from costhub.transfer.methods import method
 from costhub.transfer.methods.by_name import METHODS, find_method
 from costhub.transfer.methods.method import Brief, FineTune, Frozen, ResidualTrees, adapt_sub_models
 
@@ -131,6 +132,57 @@ def test_each_part_learns_as_its_kind(sources: Models, measured_here: Programs) 
     )
 
     assert seen == [("gbt", measured_here.n, 7), ("mlp", measured_here.n, 8)]
+
+
+class Foreign(CostModel):
+    """A cost model that is neither a network nor trees, and counts its updates."""
+
+    arch = "foreign"
+    feature_spec = "demo@1"
+    updates = 0
+
+    def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None: ...
+
+    def predict(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        return np.zeros(len(counts))
+
+    def update(self, programs: Programs, *, seed: int) -> None:
+        self.updates += 1
+
+    def config(self) -> dict[str, object]:
+        return {}
+
+    def save_weights(self, folder: Path) -> None: ...
+
+    def load_weights(self, folder: Path, config: Mapping[str, object]) -> None: ...
+
+
+def test_a_class_of_ones_own_is_only_updated_and_that_is_said_once(
+    measured_here: Programs, caplog: pytest.LogCaptureFixture
+) -> None:
+    method._warn_of_update_alone.cache_clear()
+
+    brief = Brief().adapt(Foreign(), measured_here, seed=0)
+    assert isinstance(brief, Foreign)
+    assert (brief.updates, caplog.text) == (1, "")
+
+    for name in ("lottery", "corrected", "lottery"):
+        adapted = find_method(name).adapt(Foreign(), measured_here, seed=0)
+        assert isinstance(adapted, Foreign)
+        assert adapted.updates == 1
+    (record,) = caplog.records
+    assert record.getMessage().startswith("Foreign derives neither from NeuralModel nor from Gbt, so only its `update`")
+
+
+def test_networks_and_trees_of_costhubs_own_are_no_reason_for_a_warning(
+    sources: Models, measured_here: Programs, caplog: pytest.LogCaptureFixture
+) -> None:
+    method._warn_of_update_alone.cache_clear()
+
+    for name in ("fine-tune", "lottery", "corrected"):
+        find_method(name).adapt(sources["blend"], measured_here, seed=0)
+
+    assert caplog.text == ""
 
 
 def test_trees_of_ranks_continue_under_every_method(source_programs: Programs, measured_here: Programs) -> None:

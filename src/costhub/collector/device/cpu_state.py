@@ -31,17 +31,17 @@ def physical_cpus(root: Path = CPUS) -> list[int]:
 def fast_cpus(cpus: Sequence[int], root: Path = CPUS) -> list[int]:
     """The subset of the CPUs that TVM computes on.
 
-    If the CPUs have two different maximum clocks, as on big.LITTLE chips, TVM uses only the faster ones, however many
-    threads it may use; a target for all of them would divide the work by too many. With three it uses all.
+    If the CPUs have different maximum clocks, as on big.LITTLE chips and desktops with P- and E-cores, TVM leaves out
+    those with the lowest, however many threads it may use; a target for all of them would divide the work by too many.
 
     Args:
         cpus: Numbers of CPUs.
         root: The folder where Linux describes them.
     """
     clocks = {cpu: _highest_clock(cpu, root) for cpu in cpus}
-    if len(set(clocks.values())) != 2:  # as in TVM's src/runtime/threading_backend.cc
-        return list(cpus)
-    return [cpu for cpu in cpus if clocks[cpu] == max(clocks.values())]
+    slowest = min(clocks.values(), default=0)
+    # As InitSortedOrder in TVM's src/runtime/threading_backend.cc: of three clocks or more, only the lowest is little.
+    return [cpu for cpu in cpus if clocks[cpu] > slowest] or list(cpus)
 
 
 def core_count(cgroups: Path = CGROUPS) -> int:

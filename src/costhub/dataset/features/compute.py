@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modules_of
-from costhub.dataset.features.spec import Features, FeatureSpec
+from costhub.dataset.features.spec import Features, FeatureSpec, failures_of, tell_failure
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import FloatArray, IntArray
@@ -183,8 +183,14 @@ def _in_children(
             taken.append(chunk)
             yield spec.name, chunk.module_json, chunk.target, chunk.traces
 
-    for parts in pool.map(extract_features, calls(), pieces=_one_by_one):
-        yield taken.popleft(), [rows for part in parts for rows in ([None] if isinstance(part, LostCall) else part)]
+    for parts in pool.map(extract_told, calls(), pieces=_one_by_one):
+        features: Features = []
+        for part in parts:
+            own, failures = ([None], {}) if isinstance(part, LostCall) else part
+            features += own
+            for name, what in failures.items():
+                tell_failure(name, what)
+        yield taken.popleft(), features
 
 
 def _one_by_one(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -198,6 +204,11 @@ def extract_features(spec: str, module_json: str, target: str, traces: Sequence[
         return find_spec(spec).extract(_cached_module(module_json), traces, target)
     except WorkloadError:
         return [None] * len(traces)
+
+
+def extract_told(spec: str, module_json: str, target: str, traces: Sequence[str]) -> tuple[Features, dict[str, str]]:
+    """What `extract_features` and `failures_of` return: what a child process logs is seen by nobody."""
+    return extract_features(spec, module_json, target, traces), failures_of(spec)
 
 
 @functools.lru_cache(maxsize=4)

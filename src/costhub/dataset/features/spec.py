@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,10 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import parse_target
-from costhub.errors import WorkloadError
+from costhub.errors import WorkloadError, class_and_line
+from costhub.terminal_text import shown
+
+log = logging.getLogger("costhub")
 
 Features = list[FloatArray | None]
 """A (rows, width) array for each program, or None for a program without features."""
@@ -93,12 +97,17 @@ def spec_of_modules(
 ) -> FeatureSpec:
     """Makes a feature spec computed from each scheduled module separately, before it is lowered.
 
+    A program on which `compute` raises has no features; the first exception of a function that is not costhub's own is
+    logged.
+
     Args:
         name: Name and version.
         columns: One name per column.
         compute: From a ``tvm.IRModule`` to its rows.
         leads: As in `FeatureSpec`.
     """
+    if not str(getattr(compute, "__module__", "")).startswith("costhub."):
+        compute = _telling(compute, name)
 
     def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
         return features_of_modules(compute, replay_schedules(mod, traces, target))
@@ -108,6 +117,51 @@ def spec_of_modules(
         return features_of_modules(compute, [candidate.sch for candidate in candidates])
 
     return FeatureSpec(name, columns, extract, extract_candidates, leads=leads)
+
+
+_failures: dict[str, str] = {}
+"""Spec -> what its function raised first in this process."""
+
+
+def failures_of(spec: str) -> dict[str, str]:
+    """What the functions of users' specs raised first in this process.
+
+    Args:
+        spec: Name of a spec, or of several joined with `+`; those whose function has not failed are left out.
+    """
+    return {name: _failures[name] for name in spec.split("+") if name in _failures}
+
+
+def tell_failure(spec: str, what: str) -> None:
+    """Logs the failure of the function of a user's spec: the first one of each spec in this process.
+
+    Args:
+        spec: Name of the spec.
+        what: The class and message of the exception.
+    """
+    if spec not in _failures:
+        _failures[spec] = what
+        log.warning(
+            "The function of the feature spec %s failed on a program (%s), which therefore has no features. The cache "
+            "keeps that: once the function is corrected, change the version in the name, or remove the spec's folder "
+            "in the cache.",
+            spec,
+            what,
+        )
+
+
+def _telling(compute: Callable[[Any], FloatArray], name: str) -> Callable[[Any], FloatArray]:
+    """The function of a user's spec, which tells what it raises; costhub's own fail on malformed programs only."""
+
+    @functools.wraps(compute)
+    def told(mod: Any) -> FloatArray:
+        try:
+            return compute(mod)
+        except Exception as error:
+            tell_failure(name, shown(class_and_line(error)))
+            raise
+
+    return told
 
 
 def features_of_modules(compute: Callable[[Any], FloatArray], schedules: Sequence[Any | None]) -> Features:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +15,8 @@ from costhub.models.networks.neural import NeuralModel
 from costhub.models.options import check_ranges
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
+
+log = logging.getLogger("costhub")
 
 
 class TransferMethod(Protocol):
@@ -64,8 +68,20 @@ def adapt_sub_models(
         elif isinstance(part, Gbt) and trees is not None:
             trees(part, own, seed + number)
         else:
+            if not isinstance(part, Gbt) and network is not _update_briefly:
+                _warn_of_update_alone(type(part).__name__)
             part.update(own, seed=seed + number)
     return adapted
+
+
+@functools.cache  # a search adapts in every round
+def _warn_of_update_alone(name: str) -> None:
+    """Says that a method does nothing of its own for a class that is neither a network nor trees of costhub's."""
+    log.warning(
+        "%s derives neither from NeuralModel nor from Gbt, so only its `update` is called: brief, fine-tune, lottery, "
+        "moses, momentum and corrected are the same for it; frozen and residual differ.",
+        name,
+    )
 
 
 @dataclass(frozen=True)
