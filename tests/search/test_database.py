@@ -96,7 +96,10 @@ def test_what_python_cannot_read_is_not_left_to_tvm(filled: Path, broken: bytes)
         (b"{}", "is no record"),
         (b"[" * 5000, "is no record"),
         (b"[0, [[[], [[7, [1, 2]]]], [1.0], {}, []]]", "must not read: .* belong to none of its instructions"),
-        (b'[0, [[[["X", [], [], []]], [[0, [0, 2]]]], [1.0], {}, []]]', "must not read: .* not a positive whole number"),
+        (
+            b'[0, [[[["X", [], [], []]], [[0, [0, 2]]]], [1.0], {}, []]]',
+            "must not read: .* not a positive whole number",
+        ),
         (b"x" * (9 << 20), "is longer than"),
     ],
 )

@@ -20,7 +20,6 @@ from scripts.bench.security.imports import (
     WORKLOADS,
     bad_lines,
     database,
-    imported,
     workload_line,
 )
 from scripts.bench.security.models import RunsCode, deep
@@ -115,7 +114,7 @@ def _aimed(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
     (instructions, _), *_ = json.loads(lines[0])[1]
     block = next(each for each in instructions if each[0] == "GetSBlock")
     name = block[3][0]
-    loops: list[Any] = [block, ["GetLoops", [name], [], ["l1"]]]
+    loops: list[Any] = [block, ["GetLoops", [name], [], ["l1", "l9"]]]
     tile = ["SamplePerfectTile", ["l1"], [2, 64], ["v2", "v3"]]
     traces: list[Any] = [
         [[*loops, ["Split", ["l1", 1 << 40, 1 << 40], [True, True], ["l2", "l3"]]], []],
@@ -216,6 +215,8 @@ def _origin(content: bytes | None) -> SpoilDatabase:
 
 
 _four = lacks(f"{SOUND} measurements of")
+_those_that_replay = lacks(f"{SOUND + 5} measurements of")
+"""Loops of one step, annotations and blocks that are named again and again do no harm."""
 Harm = Callable[[Place, Answer], str]
 _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
     ("126a", "doctor --fix, eighteen kinds of bad lines", DOCTOR, _mixed, "refused", copy_lacks),
@@ -223,7 +224,7 @@ _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
     ("126c", "import, a workload that calls the system", IMPORT, _calls, "either", harmed),
     ("126d", "merge, a workload that calls the system", MERGE, _calls, "either", harmed),
     ("126e", "doctor --fix, traces of 2^40 loops or about themselves", DOCTOR, _aimed, "refused", no_harm),
-    ("126f", "import, traces of 2^40 loops or about themselves", IMPORT, _aimed, "accepted", _four),
+    ("126f", "import, traces of 2^40 loops or about themselves", IMPORT, _aimed, "accepted", _those_that_replay),
     ("126g", "import, circles and a sum of 2^60 parts of old TVM", IMPORT, _old_graphs, "accepted", _four),
     ("126h", "import, a sum of 2^60 parts", IMPORT, _vast_sum, "accepted", _four),
     ("126i", "doctor, 2,000 targets, some for a terminal", "doctor DB", _targets, "either", reaches_terminal),
@@ -240,5 +241,5 @@ _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
 def attempts() -> Iterator[Attempt]:
     """Kind 126."""
     for kind, what, words, spoil, expected, harm in _TRIED:
-        yield Attempt(kind, FAMILY, what, on_database(words, spoil), expected, harm=harm, limit_s=180,
-                      quick=kind == "126j")  # fmt: skip
+        yield Attempt(kind, FAMILY, what, on_database(words, spoil), expected, harm=harm,
+                      limit_s=400 if kind == "126h" else 180, quick=kind == "126j")  # fmt: skip

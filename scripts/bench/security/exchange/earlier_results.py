@@ -173,6 +173,4 @@ def attempts() -> Iterator[Attempt]:
     for words, tried in ((TUNE, _TUNED), (COMPILE, _COMPILED)):
         for kind, what, spoil, expected, harm in tried:
             verb = words.split()[0]
-            yield Attempt(
-                kind, FAMILY, f"{verb} --out, {what}", into(words, spoil), expected, harm=harm, limit_s=120
-            )
+            yield Attempt(kind, FAMILY, f"{verb} --out, {what}", into(words, spoil), expected, harm=harm, limit_s=120)

@@ -168,7 +168,7 @@ _LINES: tuple[tuple[str, str, Callable[[], list[bytes]], Expected, str], ...] = 
     ("123b", "lists nested 100,000 deep", _nested, "accepted", "4 measurements of"),
     ("123c", "lists of every depth about the limit of Python", _nested_at_the_limit, "accepted", "4 measurements of"),
     ("123d", "keys that are hashes, code or no keys", _keys, "accepted", "4 measurements of"),
-    ("123e", "whole numbers of a million digits", _numbers, "accepted", "4 measurements of"),
+    ("123e", "whole numbers of a million digits", _numbers, "accepted", "5 measurements of"),
     ("123f", "times that are NaN, negative or text", _times, "accepted", "4 measurements of"),
     ("123g", "dates that no calendar has", _dates, "accepted", "16 measurements of"),
     ("123h", "steps that lead nowhere", _steps, "accepted", "4 measurements of"),

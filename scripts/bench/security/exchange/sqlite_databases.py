@@ -52,8 +52,8 @@ def as_sqlite(change: Change) -> SpoilDatabase:
 
 def _triggers(workloads: sqlite3.Connection, records: sqlite3.Connection) -> None:
     for database, table in ((workloads, "workload"), (records, "tuning_record")):
-        database.execute(f"CREATE TRIGGER t AFTER INSERT ON {table} BEGIN DELETE FROM {table}; END")
-        database.execute(f"CREATE VIEW v AS SELECT * FROM {table}")
+        database.execute(f"CREATE TRIGGER t AFTER INSERT ON {table} BEGIN DELETE FROM {table}; END")  # noqa: S608
+        database.execute(f"CREATE VIEW v AS SELECT * FROM {table}")  # noqa: S608
 
 
 def _endless_view(workloads: sqlite3.Connection, records: sqlite3.Connection) -> None:

@@ -98,8 +98,8 @@ def write_json_lines(name: str, source: str, target: str) -> None:
             with open(target, "x", encoding="utf-8") as file:
                 for row in rows:
                     _write_line(file, row)
-    except sqlite3.Error as error:
-        raise DataError(f"{source} cannot be read as a SQLite database ({error}).") from error
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:  # Python cannot decode every message of SQLite
+        raise DataError(f"{source} cannot be read as a SQLite database ({first_line(error)}).") from error
 
 
 def _write_line(file: IO[str], row: tuple[Any, ...]) -> None:

@@ -54,10 +54,11 @@ def test_a_command_that_goes_on_comes_to_the_same_end(killer: Callable[..., Kill
 
 
 def test_a_child_that_outlives_its_parent_is_an_orphan_and_is_ended(killer: Callable[..., Killer]) -> None:
-    one = killer(sleep=60.0)
+    one = killer(sleep=60.0, last="time.sleep(60)")
     one.rng.choice = lambda names: names[0]  # type: ignore[method-assign] # the parent
+    one.rng.uniform = lambda least, most: most  # type: ignore[method-assign]
 
-    one.kill_once({"text": "x" * 8}, 0.3)
+    one.kill_once({"text": "x" * 8}, 3.0)
 
     assert len(one.tally.orphans) == 1
     assert one._processes() == []
