@@ -18,6 +18,7 @@ BENCHMARKS = {
     "probe": "collecting.probe",
     "torture": "collecting.torture",
     "kill": "collecting.kill",
+    "kills": "collecting.kills",
     "dataset": "data.dataset",
     "rows": "data.rows",
     "features": "data.features",

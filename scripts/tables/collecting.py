@@ -16,6 +16,7 @@ _COLLECTORS = {
 }
 _STAGES = ("llvm", "run", "lower", "sample", "link", "reference", "other")
 _DEVICE = TableColumn("device", "device")
+_KILLED = {"import": "import metaschedule", "doctor": "doctor --fix"}
 
 
 def collector_table(result: Result) -> str:
@@ -194,6 +195,33 @@ def _findings(rules: Mapping[str, int]) -> str:
     return ", ".join(f"{rule} {count} times" for rule, count in rules.items()) or "nothing found"
 
 
+def kills_table(result: Result) -> str:
+    """One line per command: how often it was killed at which of its processes, and what was wrong in the end."""
+    rows = [
+        {
+            **row,
+            "name": f"`costhub {_KILLED.get(row['verb'], row['verb'])}`",
+            "parent": row["killed"].get("parent", 0),
+            "child": row["killed"].get("child", 0),
+            **{name: len(row[name]) for name in ("orphans", "tracebacks", "different", "left")},
+        }
+        for row in result["rows"]
+    ]
+    columns = [
+        TableColumn("name", "command"),
+        number("seconds", "s without a kill", ",.0f"),
+        number("parent", "killed with -9", "d"),
+        number("child", "a child killed", "d"),
+        number("ended_before", "runs that had ended", "d"),
+        number("different", "other results", "d"),
+        number("doubled", "doubled records", "d"),
+        number("tracebacks", "tracebacks", "d"),
+        number("orphans", "orphans", "d"),
+        number("left", "temporary files left", "d"),
+    ]
+    return markdown_table(rows, columns)
+
+
 def boards_table(result: Result) -> str:
     """One line per set of servers: whether all programs were measured, and how fast."""
     rows = [{**row, "boards": len(row["share"])} for row in result["rows"]]
@@ -218,6 +246,7 @@ COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "probe": probe_table,
     "torture": torture_table,
     "kill": kill_table,
+    "kills": kills_table,
     "boards": boards_table,
     "cluster": cluster_table,
     "cluster_limits": cluster_limits_table,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import costhub
-from costhub.api.compile import Compilation, CompileOptions, check_folder, compile
+from costhub.api.compile import Compilation, CompileOptions, _remove_libraries, check_folder, compile
 from costhub.collector.device.local import local_target
 from costhub.collector.run.evaluator import on_host
 from costhub.collector.run.output_check import relaid
@@ -200,3 +200,39 @@ def test_a_network_is_compiled_compared_and_loaded(tmp_path: Path) -> None:
     assert (whole.error, whole.latencies) == (None, {})
     assert whole.kernels_tuned == len(made.kernels) > 0
     torch.testing.assert_close(made.load()(example), network(example).detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {"workloads": [1, None, "x", {"library": 7}, {"library": "a\0.so"}, {"library": "x/.."}], "networks": None},
+        {"workloads": {"library": "a.so"}, "networks": [[]]},
+        {"workloads": [{"library": "../own.txt"}, {"library": "report.json"}]},
+    ],
+)
+def test_a_report_of_somebody_else_removes_nothing_but_libraries(tmp_path: Path, report: dict[str, Any]) -> None:
+    out, own = tmp_path / "out", tmp_path / "own.txt"
+    out.mkdir()
+    for path in (own, out / "own.txt", out / "old.so"):
+        path.write_text("x")
+    listed = [*(report["workloads"] if isinstance(report["workloads"], list) else ()), {"library": "/away/old.so"}]
+    text = json.dumps({"costhub": "compile report", "version": 1, **report, "networks": listed})
+    (out / "report.json").write_text(text)
+
+    check_folder(out)
+    _remove_libraries(out)
+
+    assert own.exists()
+    assert sorted(path.name for path in out.iterdir()) == ["own.txt", "report.json"]
+
+
+def test_a_library_is_not_written_through_a_link(tmp_path: Path) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("x")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "softmax.64x1000.so").symlink_to(own)
+
+    found = compile("softmax.64x1000", tmp_path / "out", options=QUICK, progress=False)
+
+    assert own.read_text() == "x"
+    assert not found.libraries["softmax.64x1000"].is_symlink()

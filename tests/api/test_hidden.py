@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import costhub
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.hidden import task as tasks
-from costhub.errors import ArgumentError
+from costhub.errors import ArgumentError, DataError
 from costhub.hub.data import find_data
 
 DEVICE, SPEC = "nvidia-h200", "trace_tokens@1"
@@ -115,3 +117,16 @@ def test_what_cannot_predict_and_what_exists_is_refused(task: tasks.HiddenTask, 
         costhub.submit_scores(task.path, object(), tmp_path / "x")
     with pytest.raises(ArgumentError, match="exists"):
         costhub.submit_scores(task.path, Oracle(), tmp_path)
+
+
+@pytest.mark.parametrize("values", [{"cores": "x"}, {"cores": 10**400}, {"peak_gflops": [1]}, {"kind": ["cpu"]}])
+def test_a_device_of_a_task_that_is_none_is_refused(
+    task: tasks.HiddenTask, tmp_path: Path, values: dict[str, Any]
+) -> None:
+    folder = Path(shutil.copytree(task.path, tmp_path / "task"))
+    about = json.loads((folder / tasks.TASK).read_text())
+    about["devices"][DEVICE] |= values
+    (folder / tasks.TASK).write_text(json.dumps(about))
+
+    with pytest.raises(DataError, match=f"{next(iter(values))}"):
+        costhub.submit_scores(folder, "nvidia-h200", tmp_path / "out", progress=False)

@@ -168,3 +168,12 @@ def test_a_size_that_the_export_leaves_open_is_named(tmp_path: Path, caplog: pyt
         "open leaves the size of axis 0 of input open; 3 is used, as in its example input. For another size, export it "
         "again without dynamic_shapes, with an example input of that size."
     ]
+
+
+def test_a_file_with_a_workload_has_a_size(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_text('{"nodes":[')
+    os.truncate(path, 65 << 20)
+
+    with pytest.raises(WorkloadError, match="At most 67,108,864 are read"):
+        Subjects((str(path),)).check()

@@ -140,6 +140,11 @@ PIN: dict[str, Any] = {"kind": "model", "name": "a", "resolved": "b/a", "sha256"
         json.dumps({"version": 1, "pins": [{**PIN, "commit": "main"}]}),
         json.dumps({"version": 1, "pins": [{**PIN, "name": 7}]}),
         json.dumps({"version": 1, "pins": [{**PIN, "name": "\x1b]0;owned\x07x"}]}),
+        json.dumps({"version": 1, "pins": [PIN, {**PIN, "resolved": "b/c"}]}),
+        json.dumps({"version": 1, "pins": [PIN]}).replace('"b/a"', '"b/a", "resolved": "b/c"'),
+        json.dumps({"version": 1, "pins": [{**PIN, "resolved": "/etc/passwd"}]}),
+        json.dumps({"version": 1, "pins": [{**PIN, "resolved": "../../m"}]}),
+        json.dumps({"version": 1, "pins": [{**PIN, "resolved": "hf-hub:b/a"}]}),
         "[" * 100_000,
     ],
 )
@@ -171,3 +176,17 @@ def test_auto_is_not_locked() -> None:
     for call in (pin_model, find_locked):
         with pytest.raises(LockFileError, match="`auto` stands for another model on another machine"):
             call("auto")
+
+
+def test_a_folder_beside_the_file_does_not_take_the_place_of_a_hub(
+    hub: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pin,) = lock(["acme-one"], path=path)
+    folder = Path(shutil.copytree(weights(hub).parent, tmp_path / "local" / "m"))
+    sha256 = read_manifest(folder).revision
+    (tmp_path / f"local/m@{sha256[:16]}").symlink_to(folder)
+    path.write_text(path.read_text().replace(pin.resolved, "local/m").replace(pin.sha256, sha256))
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(LockError, match="is a folder on this machine"):
+        find_locked("acme-one", path=path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,68 @@ def test_what_python_cannot_read_is_not_left_to_tvm(filled: Path, broken: bytes)
 
     with pytest.raises(DataError, match="is not JSON"):
         SearchDatabase(filled)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"", "is no record"),
+        (b"{}", "is no record"),
+        (b"[" * 5000, "is no record"),
+        (b"[0, [[[], [[7, [1, 2]]]], [1.0], {}, []]]", "must not read: .* belong to none of its instructions"),
+        (
+            b'[0, [[[["X", [], [], []]], [[0, [0, 2]]]], [1.0], {}, []]]',
+            "must not read: .* not a positive whole number",
+        ),
+        (b"x" * (9 << 20), "is longer than"),
+    ],
+)
+def test_a_line_that_would_crash_tvm_is_not_left_to_it(filled: Path, line: bytes, words: str) -> None:
+    records = filled / FILES[1]
+    first, *rest = records.read_bytes().splitlines()
+    records.write_bytes(b"\n".join([first, line, *rest]) + b"\n")
+
+    with pytest.raises(DataError, match=rf"Line 2 of .* {words}.*`costhub doctor` examines the folder"):
+        SearchDatabase(filled)
+
+
+def test_what_tvm_cannot_open_is_a_sentence(filled: Path) -> None:
+    records = filled / FILES[1]
+    records.write_bytes(records.read_bytes() + b"[9, [[[], []], [1.0], {}, []]]\n")
+
+    with pytest.raises(DataError, match="TVM cannot open the database in"):
+        SearchDatabase(filled)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_none_is_neither_read_nor_written_through(filled: Path, tmp_path: Path, name: str) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("without a line break")
+    for make, words in (
+        (lambda path: path.symlink_to(own), "is a symbolic link"),
+        (os.mkfifo, "is a named pipe"),
+        (lambda path: os.truncate(path, 5 << 30), "At most"),
+    ):
+        path = filled / name
+        kept = path.read_bytes()
+        if words != "At most":
+            path.unlink()
+        make(path)  # type: ignore[operator]
+        with pytest.raises(DataError, match=words):
+            SearchDatabase(filled)
+        path.unlink()
+        path.write_bytes(kept)
+    assert own.read_text() == "without a line break"
+
+
+@pytest.mark.parametrize(("text", "left"), [("a\nb", "a\n"), ("a\n", "a\n"), ("", ""), ("ab", "")])
+def test_only_the_last_line_is_dropped_however_long_it_is(
+    tmp_path: Path, text: str, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.search.database._PIECE", 1)
+    path = tmp_path / "lines"
+    path.write_text(text)
+
+    drop_unfinished_line(path)
+
+    assert path.read_text() == left

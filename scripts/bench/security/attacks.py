@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ def chosen(families: tuple[str, ...], kinds: tuple[str, ...], quick: bool) -> li
 @click.option("--kind", "kinds", multiple=True, help="Numbers of the list, such as 17a; all by default.")
 @click.option("--source", type=options.PATH, default=machine.ROOT / "src", help="The src folder of another costhub.")
 @click.option("--beside", type=options.PATH, help="A result with the outcomes of an earlier costhub.")
+@click.option("--patience", default=1.0, show_default=True, help="Times the time limits, on a busy machine.")
 @options.quick("A few attempts of each family.")
 @options.rows_file()
 @options.json_file()
@@ -87,12 +89,13 @@ def main(
     kinds: tuple[str, ...],
     source: Path,
     beside: Path | None,
+    patience: float,
     quick: bool,
     rows_path: Path | None,
     path: Path | None,
 ) -> None:
     """Prints the outcome of every attempt; fails if one of them is not a right one."""
-    asked = chosen(families, kinds, quick)
+    asked = [replace(each, limit_s=patience * each.limit_s) for each in chosen(families, kinds, quick)]
     done = RowFile(rows_path, ("kind",))
     with bar(len(asked), desc="attacks", unit="attempt") as shown:
         for attempt in asked:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
+from types import ModuleType
 
 from scripts.bench.security import (
     data,
@@ -17,10 +19,29 @@ from scripts.bench.security import (
     trees,
 )
 from scripts.bench.security.attempt import Attempt
+from scripts.bench.security.exchange import (
+    databases,
+    earlier_results,
+    locks,
+    logs,
+    networks,
+    sources,
+    sqlite_databases,
+    submissions,
+)
+
+
+def _joined(*modules: ModuleType) -> Callable[[], Iterator[Attempt]]:
+    """The attempts of several modules, which are one family."""
+    return lambda: chain.from_iterable(module.attempts() for module in modules)
+
 
 FAMILIES: dict[str, Callable[[], Iterator[Attempt]]] = {
     module.FAMILY: module.attempts
     for module in (models, trees, data, names, imports, publishing, processes, new_models, new_data, new_moments)
+} | {
+    logs.FAMILY: _joined(logs, sources, databases, sqlite_databases, earlier_results),
+    submissions.FAMILY: _joined(submissions, locks, networks),
 }
 """Family -> what yields its attempts, in the order of the table."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ KIND = "compile report"
 REPORT_VERSION = 1
 """Version of report.json; raised by one with every change that breaks programs reading it."""
 MAX_REPORT_BYTES = 256 << 20
+LIBRARY_SUFFIXES = (".so", ".o")
+"""Endings of the files that a compilation leaves beside its database."""
 
 
 @dataclass(frozen=True)
@@ -244,9 +246,18 @@ def _remove_libraries(out: Path) -> None:
     """Removes the libraries of an earlier compilation in the folder, as its report names them."""
     if (report := out / REPORT).exists():
         content = json.loads(read_regular(report, limit=MAX_REPORT_BYTES, error=DataError))
-        for entry in (*content.get("workloads", ()), *content.get("networks", ())):
-            if library := entry.get("library"):
-                (out / Path(library).name).unlink(missing_ok=True)
+        for name in _libraries(content):
+            (out / name).unlink(missing_ok=True)
+
+
+def _libraries(report: Mapping[str, Any]) -> Iterator[str]:
+    """The file names of the libraries in a report, which somebody else may have written."""
+    for key in ("workloads", "networks"):
+        entries = report.get(key)
+        for entry in entries if isinstance(entries, list) else ():
+            library = entry.get("library") if isinstance(entry, Mapping) else None
+            if isinstance(library, str) and "\0" not in library and Path(library).suffix in LIBRARY_SUFFIXES:
+                yield Path(library).name
 
 
 @dataclass(frozen=True)

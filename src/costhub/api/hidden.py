@@ -16,6 +16,7 @@ from costhub.dataset.hidden.submission import HiddenLatencies, Submission
 from costhub.dataset.hidden.task import HiddenTask
 from costhub.dataset.splits.split import find_split
 from costhub.errors import ArgumentError
+from costhub.hub.catalogue.devices import Device
 from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores
 from costhub.models.own_code import name_of, own_scorer
@@ -127,6 +128,7 @@ def submit_scores(
 
     Raises:
         ArgumentError: `out` exists, or `model` cannot predict.
+        DataError: The task is damaged, or describes a device as none can be.
         CosthubError: The task or the model cannot be found.
     """
     if Path(out).exists():
@@ -135,7 +137,7 @@ def submit_scores(
     own = own_scorer(model)
     scores: dict[int, float] = {}
     bound = {
-        device: own if own is not None else load_model(str(model), device=dict(row))
+        device: own if own is not None else load_model(str(model), device=_checked(row))
         for device, row in opened.devices.items()
     }
     first = next(iter(bound.values()))
@@ -170,3 +172,13 @@ def score_submissions(submissions: Sequence[str | Path], latencies: str | Path) 
         submission = Submission.open(path)
         found.append((submission, evaluate_scores(hidden.scores_of(submission), programs)))
     return HiddenScores(tuple(sorted(found, key=lambda pair: -pair[1].top_1)), hidden.sha256)
+
+
+def _checked(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a device of a task, which anybody may have written.
+
+    Raises:
+        DataError: A column of it is not what it says of a device.
+    """
+    Device.from_row(row)
+    return dict(row)

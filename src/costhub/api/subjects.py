@@ -34,6 +34,9 @@ _ALL_OF_A_SUITE = ".*"
 _NODES = b'"nodes"'
 """A text in everything that `tvm.ir.save_json` writes."""
 _MOST_JSON_BYTES = 1 << 30
+"""Of a network, whose weights may be constants."""
+_MOST_WORKLOAD_BYTES = 64 << 20
+"""Of a single function; as many as on a line of a database."""
 _READ_S = 60.0
 """Time limit for TVM to read a module, which takes less than a second."""
 
@@ -235,7 +238,7 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
             _check_known(name, find_suites)
         elif not Path(name).is_file():
             raise WorkloadError(f"The file {name} does not exist. Write it with tvm.ir.save_json, or name a workload.")
-        elif _NODES not in read_regular(name, limit=_MOST_JSON_BYTES, error=WorkloadError):
+        elif _NODES not in read_regular(name, limit=_MOST_WORKLOAD_BYTES, error=WorkloadError):
             raise WorkloadError(f"{name} is not a TVM module in JSON. Write one with tvm.ir.save_json(module).")
     for network in networks:
         _check_known(network, name_networks)
@@ -314,7 +317,7 @@ def _module_in(path: Path) -> Any:
     from costhub.isolation.pool import load_tvm
 
     try:
-        text = read_regular(path, limit=_MOST_JSON_BYTES, error=WorkloadError).decode("utf-8")
+        text = read_regular(path, limit=_MOST_WORKLOAD_BYTES, error=WorkloadError).decode("utf-8")
     except UnicodeDecodeError as error:
         raise WorkloadError(f"{path} is not a text file. A workload file holds a TVM module as JSON.") from error
     try:

@@ -73,7 +73,9 @@ def register_tiles_of(database: Path) -> None:
     """
     records = database / "database_tuning_record.json"
     if records.exists():
-        register_tiles(records.read_text(encoding="utf-8", errors="replace"))
+        with records.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                register_tiles(line)
 
 
 def register_tile(step: str, shape: TileShape) -> str:

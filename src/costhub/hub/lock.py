@@ -20,7 +20,7 @@ from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model
 from costhub.hub.data import find_data
 from costhub.hub.dataset_documents import tables_hash
 from costhub.hub.pull import pull_resolved, verified_folder
-from costhub.hub.remote.address import HF_PREFIX
+from costhub.hub.remote.address import HF_PREFIX, REPOSITORY
 from costhub.terminal_text import clean
 
 LOCK_FILE = "costhub.lock"
@@ -153,17 +153,29 @@ def read_lock(path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
     if not path.exists():
         raise LockFileError(f"There is no {path}. `costhub lock NAME{_file(path)}` writes one.")
     try:
-        content = json.loads(read_regular(path, limit=MAX_LOCK_BYTES, error=LockFileError))
+        text = read_regular(path, limit=MAX_LOCK_BYTES, error=LockFileError)
+        content = json.loads(text, object_pairs_hook=_object)
         if isinstance(content, dict):  # Nothing else is known about a newer version.
             refuse_newer(content, newest=LOCK_VERSION, what=path, error=LockFileError)
         entries = content.get("pins") if isinstance(content, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("it should be an object with a list of pins")
-        return tuple(_pin(entry) for entry in entries)
+        pins = tuple(_pin(entry) for entry in entries)
+        if len({(pin.kind, pin.name) for pin in pins}) < len(pins):
+            raise ValueError("it pins a name twice")
+        return pins
     except (ValueError, RecursionError) as error:
         raise LockFileError(
             f"{path} is not a lock file of costhub: {error}. Remove it and write a new one with `costhub lock`."
         ) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the file. Of a key that occurs twice, a reader would see the first and Python takes the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
 
 
 def _pin(entry: Mapping[str, Any]) -> Pin:
@@ -174,6 +186,8 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
     name, resolved, sha256 = texts
     if not (name.isprintable() and resolved.isprintable()):
         raise ValueError("a name has characters that cannot be printed")
+    if not REPOSITORY.fullmatch(resolved):
+        raise ValueError("what a name stands for is not of the form ORG/NAME")
     if not _SHA256.fullmatch(sha256):
         raise ValueError("a sha256 is not 64 hexadecimal digits")
     if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
@@ -253,6 +267,11 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
         revision = found.entry.manifest.revision
     except CosthubError as error:
         raise LockError(f"{name} is not available as {path} locks it: {error}") from error
+    if not found.entry.is_published:
+        raise LockError(
+            f"{clean(pin.address, 200)} is a folder on this machine, and {path} locks models of a hub. Remove the "
+            "folder, or pull it by its path."
+        )
     if revision != pin.sha256 or found.entry.name != pin.resolved:
         raise LockError(
             f"{clean(pin.address, 200)} has the sha256 {revision[:12]}, but {path} locks {pin.sha256[:12]}: its "

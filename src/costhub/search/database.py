@@ -10,11 +10,16 @@ from typing import Any
 
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
-from costhub.dataset.trace import imports_code
-from costhub.errors import DataError
+from costhub.dataset.trace import check_decisions, imports_code
+from costhub.errors import DataError, WorkloadError, last_line
+from costhub.files import open_regular
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
 
 FILES = ("database_workload.json", "database_tuning_record.json")
+MOST_FILE_BYTES = 4 << 30
+"""Of a file of a search's folder: far more than any search writes."""
+MOST_LINE_BYTES = 8 << 20
+_PIECE = 1 << 20
 
 
 def measured_programs(folder: Path) -> int:
@@ -26,8 +31,12 @@ def measured_programs(folder: Path) -> int:
     Raises:
         OSError: Their file cannot be read.
     """
-    records = folder / FILES[1]
-    return records.read_bytes().count(b"\n") if records.is_file() else 0
+    records, count = folder / FILES[1], 0
+    if records.is_file():
+        with records.open("rb") as file:
+            while piece := file.read(_PIECE):
+                count += piece.count(b"\n")
+    return count
 
 
 class SearchFolder:
@@ -107,7 +116,8 @@ def open_database(folder: Path) -> Any:
 
     Raises:
         WorkloadError: A trace names tiles that cannot be.
-        DataError: A trace imports code.
+        DataError: A file is not a regular one, TVM cannot open it, or a line is no record, would crash TVM or imports
+            code.
 
     Example:
         >>> import tempfile
@@ -116,30 +126,60 @@ def open_database(folder: Path) -> Any:
     """
     from tvm.s_tir import meta_schedule as ms
 
-    _refuse_code(folder / FILES[1])
+    for name in FILES:
+        _refuse_other_files(folder / name)
+    _refuse_hostile_lines(folder / FILES[1])
     register_tiles_of(folder)
-    return ms.database.JSONDatabase(work_dir=os.fspath(folder))
+    try:
+        return ms.database.JSONDatabase(work_dir=os.fspath(folder))
+    except Exception as error:
+        raise DataError(f"TVM cannot open the database in {folder} ({last_line(error)}). {_DOCTOR}") from error
 
 
-def _refuse_code(records: Path) -> None:
-    """Refuses a database with a trace whose programs run more than what they compute (`imports_code`)."""
+_DOCTOR = "`costhub doctor` examines the folder; `--fix` writes a copy without such lines."
+
+
+def _refuse_other_files(path: Path) -> None:
+    """Refuses a link, which would be written through, a pipe, which would never end, and a file of any size.
+
+    Raises:
+        DataError: The file is not a regular one.
+    """
+    if path.is_symlink() or path.exists():
+        open_regular(path, limit=MOST_FILE_BYTES, follow=False, error=DataError).close()
+
+
+def _refuse_hostile_lines(records: Path) -> None:
+    """Refuses a database with a line that crashes TVM, or whose programs run more than what they compute.
+
+    Raises:
+        DataError: A line is blank, is not a record, or has a trace that `check_decisions` rejects.
+    """
     if not records.exists():
         return
-    with records.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            # Parsing takes longer than reading; a key may be written with escapes.
-            if (b"pragma_" in line or b"\\u" in line) and _imports_code(line):
-                raise DataError(
-                    f"Line {number} of {records} is not JSON, or has a schedule that imports code, which would run "
-                    "here. `costhub doctor` examines the folder; `--fix` writes a copy without such lines."
-                )
+    with open_regular(records, limit=MOST_FILE_BYTES, follow=False, error=DataError) as lines:
+        number = 0
+        while line := lines.readline(MOST_LINE_BYTES + 1):
+            number += 1
+            if why := _why_hostile(line):
+                raise DataError(f"Line {number} of {records} {why}. {_DOCTOR}")
 
 
-def _imports_code(line: bytes) -> bool:
+def _why_hostile(line: bytes) -> str:
+    """What is wrong with a record; empty for one that TVM may read."""
+    if len(line) > MOST_LINE_BYTES:
+        return f"is longer than {MOST_LINE_BYTES:,} bytes"
     try:
-        return imports_code(json.loads(line)[1][0][0])
+        instructions, decisions = json.loads(line)[1][0]
     except (ValueError, LookupError, TypeError, RecursionError):
-        return True  # TVM reads some of what Python refuses.
+        return "is not JSON, or is no record"  # TVM reads some of what Python refuses, and crashes on some of it.
+    if imports_code(instructions):
+        return "has a schedule that imports code, which would run here"
+    try:
+        check_decisions(instructions, decisions)
+    except WorkloadError as error:
+        return f"has a schedule that TVM must not read: {error}"
+    return ""
 
 
 def drop_unfinished_line(path: Path) -> None:
@@ -153,10 +193,19 @@ def drop_unfinished_line(path: Path) -> None:
         >>> path.read_text()
         '[1]\n'
     """
-    if not path.exists():
-        return
-    text = path.read_bytes()
-    whole = text.rfind(b"\n") + 1
-    if whole < len(text):
-        with path.open("r+b") as file:
-            file.truncate(whole)
+    if not path.is_file() or path.is_symlink():
+        return  # `open_database` says what else it is
+    with path.open("r+b") as file:
+        end = size = file.seek(0, os.SEEK_END)
+        if size > MOST_FILE_BYTES:
+            return
+        while end:
+            start = max(0, end - _PIECE)
+            file.seek(start)
+            whole = file.read(end - start).rfind(b"\n") + 1
+            if whole:
+                end = start + whole
+                break
+            end = start
+        if end < size:
+            file.truncate(end)

@@ -108,3 +108,10 @@ def test_what_the_library_reports_is_on_stderr_while_a_command_runs(capsys: pyte
     log.info("nor this")
 
     assert capsys.readouterr() == ("", "Model m.\n")
+
+
+def test_what_the_library_quotes_of_a_file_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    with messages_on_stderr():
+        logging.getLogger("costhub").warning("out holds a search on %s.", "\x1b]0;owned\x07\u202e")
+
+    assert capsys.readouterr().err == "out holds a search on ?]0;owned??.\n"

@@ -147,3 +147,11 @@ def test_a_submission_has_a_size(mine: Submission, monkeypatch: pytest.MonkeyPat
     (mine.path / ABOUT).write_text(json.dumps({"model": "x" * 500}))
     with pytest.raises(DataError, match="longer than 200 characters"):
         Submission.open(mine.path)
+
+
+def test_lines_are_read_one_at_a_time_and_have_a_length(mine: Submission) -> None:
+    with (mine.path / SCORES).open("ab") as file:
+        file.truncate(1 << 29)  # holes, which would take gigabytes as text
+
+    with pytest.raises(DataError, match="has a line of more than"):
+        Submission.open(mine.path)

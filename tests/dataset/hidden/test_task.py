@@ -155,3 +155,20 @@ def test_a_task_with_other_programs_is_refused_although_its_hash_is_right(
 def test_a_folder_without_a_task_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="costhub bench hide"):
         HiddenTask.open(tmp_path)
+
+
+def test_a_task_has_a_size(task: HiddenTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = task.path / WORKLOADS
+    sound = path.read_bytes()
+    with path.open("ab") as file:
+        file.truncate(1 << 29)
+    with pytest.raises(DataError, match=f"{WORKLOADS} has more than .* lines, or one of more than"):
+        HiddenTask.open(task.path)
+    path.write_bytes(sound)
+    monkeypatch.setattr("costhub.dataset.hidden.task.MOST_PROGRAMS", 2)
+    with pytest.raises(DataError, match=f"{PROGRAMS} has more than 2 lines"):
+        HiddenTask.open(task.path)
+    with (task.path / TASK).open("ab") as file:
+        file.truncate(17 << 20)
+    with pytest.raises(DataError, match="At most"):
+        HiddenTask.open(task.path)

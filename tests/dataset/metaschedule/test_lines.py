@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costhub.dataset.metaschedule import lines as module
 from costhub.dataset.metaschedule.lines import (
     MOST_REFUSALS,
     UNMEASURED_S,
@@ -237,3 +239,34 @@ def test_a_reason_that_quotes_a_line_is_clean_and_short() -> None:
     (why,) = report.reasons
     assert "\x1b" not in why
     assert len(why) <= 310
+
+
+@pytest.mark.parametrize("suffix", ["gz", "xz"])
+@pytest.mark.parametrize(
+    ("limit", "text"), [("_LINES_ANYWAY", b"\n" * 100_000), ("_TEXT_ANYWAY", (b"x" * 1000 + b"\n") * 20_000)]
+)
+def test_an_archive_that_stands_for_more_than_a_database_is_left(
+    tmp_path: Path, suffix: str, limit: str, text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, limit, 1000)
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix == "gz" else lzma.compress(text))
+
+    *lines, last = read_lines(path, most_bytes=100)
+
+    assert last.why.startswith("from here on, the file holds far more")
+    assert 100 < len(lines) < 15_000
+
+
+def test_nothing_is_read_behind_a_line_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SKIPPED_BYTES", 4 << 20)
+    path = tmp_path / "holes.json"
+    with path.open("wb") as file:
+        file.write(b"[1]\n")
+        file.truncate(100 << 20)
+
+    first, last = read_lines(path, most_bytes=100)
+
+    assert (first.text, last.number) == (b"[1]", 2)
+    assert last.why.startswith("from here on, the file holds far more")
+    assert last.position < 10 << 20

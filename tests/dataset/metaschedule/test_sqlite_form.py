@@ -133,3 +133,14 @@ def test_a_column_that_is_computed_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="computed columns"):
         write_json_lines(WORKLOADS_FILE, str(path), str(tmp_path / "out.json"))
+
+
+def test_a_message_of_sqlite_that_is_no_text_is_a_sentence(tmp_path: Path) -> None:
+    folder = write(tmp_path / "db", {WORKLOADS_FILE: [("1", "x")]})
+    path = folder / SQLITE_FILES[WORKLOADS_FILE]
+    sound = path.read_bytes()
+    path.write_bytes(sound.replace(b"tableworkload", b"table\xf4orkload"))
+    assert path.read_bytes() != sound
+
+    with pytest.raises(DataError, match="cannot be read as a SQLite database"):
+        write_json_lines(WORKLOADS_FILE, str(path), str(tmp_path / "out.json"))

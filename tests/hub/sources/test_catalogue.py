@@ -108,6 +108,8 @@ def test_what_no_source_has_is_refused(change: dict[str, Any], tmp_path: Path) -
         ("a: !!python/object/apply:os.system [id]", "cannot be read as YAML"),
         ("[" * 1000 + "]" * 1000, "cannot be read as YAML"),
         ("a: [", "cannot be read as YAML"),
+        ("[" * 4_000_000, "cannot be read as YAML: a catalogue has at most"),
+        ("- a\n" * 160_000, "cannot be read as YAML: a catalogue has at most"),
         ("[]", "is not a catalogue"),
         ("{version: 1}", "is not a catalogue"),
         ("{version: 9, repositories: []}", "Update costhub"),

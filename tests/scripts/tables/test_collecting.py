@@ -7,6 +7,7 @@ from scripts.tables.collecting import (
     collection_table,
     collector_table,
     kill_table,
+    kills_table,
     noise_table,
     probe_table,
     torture_table,
@@ -66,3 +67,13 @@ def test_boards_are_compared_with_one_of_them() -> None:
     shown = boards_table({"rows": [{**row, "good_per_s": 6.0, "ratio_to_one": 2.9}], "note": "A note."})
     assert "| 4 servers | 48 | 48 | 2 | 6.0 | 2.9 |" in shown
     assert shown.endswith("A note.")
+
+
+def test_what_came_of_killed_commands_is_counted() -> None:
+    row = {"verb": "doctor", "seconds": 61.0, "killed": {"parent": 20, "child": 30}, "ended_before": 4, "doubled": 0}
+    row |= {"orphans": [], "tracebacks": ["x"], "different": [], "left": ["a", "b"]}
+
+    shown = kills_table({"rows": [row, {**row, "verb": "adapt", "killed": {"parent": 50}}]})
+
+    assert "| `costhub doctor --fix` | 61 | 20 | 30 | 4 | 0 | 0 | 1 | 0 | 2 |" in shown
+    assert "| `costhub adapt` | 61 | 50 | 0 |" in shown

@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from costhub.errors import CosthubError, RefusedError
-from costhub.terminal_text import counted, for_stream
+from costhub.terminal_text import counted, for_stream, shown
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Prints one message; above the progress bar, if one is shown."""
-        message = for_stream(record.getMessage(), sys.stderr)
+        message = for_stream(shown(record.getMessage()), sys.stderr)  # it may quote a stranger's file
         if "tqdm" in sys.modules and sys.stderr.isatty():
             from tqdm import tqdm
 

@@ -15,13 +15,13 @@ from typing import Any
 from costhub.collector.boards.session import SessionResult, build_reference, time_on_board
 from costhub.collector.boards.session_pool import BoardSession, SessionPool
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.build.scratch import ScratchFolder
 from costhub.collector.run.drift_monitor import MAX_DRIFT, REPETITIONS
 from costhub.collector.run.evaluator import Arguments, Evaluator
 from costhub.collector.run.reference import ARGUMENTS
 from costhub.collector.run.runner import RunResult
 from costhub.errors import DeviceError, MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.scratch import ScratchFolder
 
 # A board ends a session by itself when its time is up. One that does not answer even then is gone.
 SILENCE_S = 5.0

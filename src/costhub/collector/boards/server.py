@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.build.scratch import ScratchFolder
 from costhub.collector.device.cpu_state import tvm_threads
 from costhub.errors import DeviceError, MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.process import die_with_parent
+from costhub.isolation.scratch import ScratchFolder
 
 IDENTIFY = "costhub.identify"
 """The packed function through which a board identifies itself: its devices row and its target, as JSON."""

@@ -23,12 +23,12 @@ from types import TracebackType
 from typing import Any
 
 from costhub.collector.build.linker import can_link, export_linked, link
-from costhub.collector.build.scratch import ScratchFolder
 from costhub.collector.device.cpu_state import usable_cpus
 from costhub.errors import MeasureError, class_and_end
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.isolation.pool import ChildPool
+from costhub.isolation.scratch import ScratchFolder
 
 # LLVM and TVM never release all their memory; a process is replaced after this many builds.
 BUILDS_PER_PROCESS = 1000

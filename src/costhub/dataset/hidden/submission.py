@@ -11,23 +11,26 @@ import hashlib
 import io
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from costhub.dataset.hidden.task import LATENCY_COLUMNS, MOST_BYTES, HiddenTask, Key, codes
 from costhub.dataset.programs import Programs
 from costhub.errors import ArgumentError, DataError, ScoreError
-from costhub.files import read_regular, refuse_newer, write_replacing
+from costhub.files import open_regular, read_regular, refuse_newer, write_replacing
 
 SUBMISSION_VERSION = 1
 """Raised with every change that makes older submissions unreadable."""
 ABOUT, SCORES = "about.json", "scores.csv"
 SCORE_COLUMNS = ("device_id", "program_id", "score")
 _MOST_ABOUT = 1 << 20
+_MOST_LINE = 1 << 20
+"""Bytes of a line of a table."""
 MOST_NAME = 200
 """Characters of the name of a model, which tables show."""
 MOST_SCORES = 5_000_000
@@ -67,9 +70,8 @@ class Submission:
             raise DataError(f"The name of the model in {path / ABOUT} is longer than {MOST_NAME} characters.")
         refuse_newer(about, newest=SUBMISSION_VERSION, what=path / ABOUT, error=DataError)
         scores: dict[Key, float] = {}
-        content = read_regular(path / SCORES, limit=MOST_BYTES, follow=False, error=DataError)
-        for number, row in _table(content, path / SCORES, SCORE_COLUMNS):
-            key, score = (row[0], row[1]), _number(row[2])
+        for number, row in _table(path / SCORES, SCORE_COLUMNS, follow=False):
+            key, score = (sys.intern(row[0]), row[1]), _number(row[2])  # millions of rows share a few devices
             if score is None:
                 raise DataError(f"{path / SCORES}, line {number}: {row[2]!r:.40} is not a finite number.")
             if key in scores:
@@ -140,8 +142,8 @@ class HiddenLatencies:
         """
         path = Path(path)
         keys, workload_ids, latency_s = [], [], []
-        content = read_regular(path, limit=MOST_BYTES, error=DataError)
-        for number, (device, workload, program, text) in _table(content, path, LATENCY_COLUMNS):
+        digest = hashlib.sha256()
+        for number, (device, workload, program, text) in _table(path, LATENCY_COLUMNS, follow=True, digest=digest):
             seconds = _number(text)
             if seconds is None or seconds <= 0:
                 raise DataError(f"{path}, line {number}: {text!r:.40} is not a latency in seconds.")
@@ -150,7 +152,7 @@ class HiddenLatencies:
             latency_s.append(seconds)
         if len(set(keys)) < len(keys):
             raise DataError(f"{path} names a program twice. Expected the file that `costhub bench hide` wrote.")
-        return cls(path, hashlib.sha256(content).hexdigest(), tuple(keys), tuple(workload_ids), tuple(latency_s))
+        return cls(path, digest.hexdigest(), tuple(keys), tuple(workload_ids), tuple(latency_s))
 
     def programs(self) -> Programs:
         """The programs without features, in the order of `keys`."""
@@ -188,20 +190,41 @@ class HiddenLatencies:
         return np.array([submission.scores[key] for key in self.keys])
 
 
-def _table(content: bytes, path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and the cells in the order of `columns` of each line but the first, which names them."""
+def _table(path: Path, columns: Sequence[str], *, follow: bool, digest: Any = None) -> Iterator[tuple[int, list[str]]]:
+    """Line number and the cells in the order of `columns` of each line but the first, which names them.
+
+    Args:
+        path: The file, of which one line is held at a time.
+        columns: The names of the columns.
+        follow: Whether it may be a link.
+        digest: A hash of `hashlib` that takes in all bytes.
+
+    Raises:
+        DataError: It is not such a table, or is too large.
+    """
     try:
-        reader = csv.reader(io.StringIO(content.decode()))
-        head = next(reader, [])
-        if missing := [name for name in columns if name not in head]:
-            raise DataError(f"{path} lacks the column {missing[0]}. Expected CSV with {', '.join(columns)}.")
-        places = [head.index(name) for name in columns]
-        for row in reader:
-            if len(row) != len(head):
-                raise DataError(f"{path}, line {reader.line_num}: {len(row)} cells, but {len(head)} columns.")
-            yield reader.line_num, [row[place] for place in places]
+        with open_regular(path, limit=MOST_BYTES, follow=follow, error=DataError) as file:
+            reader = csv.reader(_texts(file, path, digest))
+            head = next(reader, [])
+            if missing := [name for name in columns if name not in head]:
+                raise DataError(f"{path} lacks the column {missing[0]}. Expected CSV with {', '.join(columns)}.")
+            places = [head.index(name) for name in columns]
+            for row in reader:
+                if len(row) != len(head):
+                    raise DataError(f"{path}, line {reader.line_num}: {len(row)} cells, but {len(head)} columns.")
+                yield reader.line_num, [row[place] for place in places]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not CSV in UTF-8. Expected the columns {', '.join(columns)}.") from error
+
+
+def _texts(file: BinaryIO, path: Path, digest: Any) -> Iterator[str]:
+    """The lines of a file, as text."""
+    while line := file.readline(_MOST_LINE + 1):
+        if len(line) > _MOST_LINE:
+            raise DataError(f"{path} has a line of more than {_MOST_LINE:,} bytes. Expected CSV with a program a line.")
+        if digest is not None:
+            digest.update(line)
+        yield line.decode()
 
 
 def _number(text: str) -> float | None:

@@ -13,6 +13,7 @@ import io
 import json
 import re
 import statistics
+import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import among
 from costhub.dataset.programs import IntArray, Programs, workload_uses
 from costhub.errors import ArgumentError, DataError
-from costhub.files import read_regular, refuse_newer, write_replacing
+from costhub.files import open_regular, read_regular, refuse_newer, write_replacing
 
 TASK_VERSION = 1
 """Raised with every change that makes older tasks unreadable."""
@@ -37,9 +38,16 @@ TASK, PROGRAMS, WORKLOADS = "task.json", "programs.jsonl", "workloads.jsonl"
 LATENCY_COLUMNS = ("device_id", "workload_id", "program_id", "latency_s")
 MOST_BYTES = 1 << 30
 """A program takes some 3 kB of text."""
+MOST_PROGRAMS, MOST_WORKLOADS = 1_000_000, 100_000
+_MOST_TASK = 16 << 20
+"""Of `task.json`, which describes devices: as JSON, a few bytes may become a hundred."""
+_MOST_LINE = 64 << 20
+"""Of a workload as JSON: as long as in a database that is imported."""
 _PROGRAM = ("device_id", "workload_id", "program_id", "target", "trace")
 _WORKLOAD = ("workload_id", "name", "operator", "shapes", "dtypes", "flop", "bytes", "module_json", "networks")
 _TEXTS = ("device_id", "workload_id", "program_id", "target", "trace", "module_json")
+_SHARED = ("device_id", "workload_id", "target")
+"""Texts that many programs have in common."""
 _DEVICE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,120}")
 _Row = Mapping[str, Any]
 Key = tuple[str, str]
@@ -84,18 +92,13 @@ class HiddenTask:
         path = Path(path)
         if not (path / TASK).is_file():
             raise DataError(f"{path} has no {TASK}. Expected a folder made by `costhub bench hide`.")
-        about = _object(read_regular(path / TASK, limit=MOST_BYTES, error=DataError), path / TASK)
+        about = _object(read_regular(path / TASK, limit=_MOST_TASK, error=DataError), path / TASK)
         refuse_newer(about, newest=TASK_VERSION, what=path / TASK, error=DataError)
-        programs = read_regular(path / PROGRAMS, limit=MOST_BYTES, error=DataError)
-        if hashlib.sha256(programs).hexdigest() != about.get("programs_sha256"):
+        digest = hashlib.sha256()
+        rows = tuple(_lines(path / PROGRAMS, _PROGRAM, most=MOST_PROGRAMS, digest=digest))
+        if digest.hexdigest() != about.get("programs_sha256"):
             raise DataError(f"{path / PROGRAMS} is not the file that {TASK} names. Get the task again.")
-        rows = tuple(_lines(programs, path / PROGRAMS, _PROGRAM))
-        workloads = {
-            row["workload_id"]: row
-            for row in _lines(
-                read_regular(path / WORKLOADS, limit=MOST_BYTES, error=DataError), path / WORKLOADS, _WORKLOAD
-            )
-        }
+        workloads = {row["workload_id"]: row for row in _lines(path / WORKLOADS, _WORKLOAD, most=MOST_WORKLOADS)}
         devices, named = about.get("devices"), {row["device_id"] for row in rows}
         if not rows:
             raise DataError(f"{path / PROGRAMS} has no programs. Get the task again.")
@@ -268,10 +271,20 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
-def _lines(content: bytes, path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(content.splitlines(), start=1):
-        row = _object(line, path)
-        texts = [name for name in _TEXTS if name in names]
-        if set(names) - row.keys() or not all(_is_text(row[name]) for name in texts):
-            raise DataError(f"{path}, line {number}: expected an object with {', '.join(names)}. Get the task again.")
-        yield row
+def _lines(path: Path, names: Sequence[str], *, most: int, digest: Any = None) -> Iterator[dict[str, Any]]:
+    """The rows of a file, a line each; only these names are kept. A hash of `hashlib` takes in all bytes."""
+    texts = [name for name in _TEXTS if name in names]
+    with open_regular(path, limit=MOST_BYTES, error=DataError) as file:
+        number = 0
+        while line := file.readline(_MOST_LINE + 1):
+            number += 1
+            if digest is not None:
+                digest.update(line)
+            if number > most or len(line) > _MOST_LINE:
+                raise DataError(f"{path} has more than {most:,} lines, or one of more than {_MOST_LINE:,} bytes.")
+            row = _object(line, path)
+            if set(names) - row.keys() or not all(_is_text(row[name]) for name in texts):
+                raise DataError(
+                    f"{path}, line {number}: expected an object with {', '.join(names)}. Get the task again."
+                )
+            yield {name: sys.intern(row[name]) if name in _SHARED else row[name] for name in names}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,8 +14,9 @@ from costhub.dataset.load import Names
 from costhub.dataset.metaschedule.export_pool import ExportPool, usable
 from costhub.dataset.metaschedule.export_rows import ExportRow, ExportSelection
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
-from costhub.dataset.shards.shard import TEMP_PREFIX, sync_folder
+from costhub.dataset.shards.shard import sync_folder
 from costhub.errors import DataError
+from costhub.isolation.scratch import ScratchFolder
 from costhub.progress import bar
 from costhub.terminal_text import counted
 
@@ -145,9 +144,9 @@ def new_database(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
         raise DataError(f"{out} exists and is not empty; name a new folder.")
     place = Path(os.path.realpath(out))
     place.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = place.parent / f"{TEMP_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    unfinished.mkdir()
-    try:
+    with ScratchFolder(place.parent) as scratch:
+        unfinished = scratch.path / place.name
+        unfinished.mkdir()
         with ExitStack() as held:
             names = (WORKLOADS_FILE, RECORDS_FILE)
             files = [held.enter_context((unfinished / n).open("w", encoding="utf-8")) for n in names]
@@ -156,8 +155,6 @@ def new_database(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(unfinished, place)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     sync_folder(place.parent)
 
 

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import math
+import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,14 @@ MOST_FILE_BYTES = 64 << 30
 """All of TenSet's records take less; an untrusted sparse file may claim any size."""
 _SKIP_BYTES = 1 << 20
 MOST_BATCH_BYTES = 64 << 20
+MOST_SKIPPED_BYTES = 1 << 30
+"""Of a line that is too long; behind one that goes on, nothing is read. A file of holes is one such line."""
+EXPANSION = 200
+"""Bytes that a byte of an archive may stand for, beside `_TEXT_ANYWAY`."""
+LEAST_LINE_BYTES = 8
+"""Of an archive for each of its lines, beside `_LINES_ANYWAY`: a record alone takes more."""
+_TEXT_ANYWAY, _LINES_ANYWAY = 1 << 30, 1_000_000
+"""What even a small archive may stand for."""
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
 FAILED_S = 1e9
@@ -103,18 +112,22 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
         # The decompressor gets the open file, so that progress can be computed from the bytes on disk.
         opened = _DECOMPRESSORS.get(path.suffix)
         file = held.enter_context(opened(raw)) if opened else raw
-        number = 0
+        size, number, read = os.fstat(raw.fileno()).st_size, 0, 0
         while True:
             number += 1
             try:
-                text, too_long = _next_line(file, most_bytes)
+                text, skipped = _next_line(file, most_bytes)
             except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
                 yield Line(number, b"", f"the file is damaged from here on ({error})", raw.tell())
                 return
             if not text:
                 return
+            read += len(text) + skipped
+            if skipped > MOST_SKIPPED_BYTES or (opened and _is_bomb(size, read, number)):
+                yield Line(number, b"", "from here on, the file holds far more than a database of its size", raw.tell())
+                return
             has_mark = number == 1 and text.startswith(codecs.BOM_UTF8)
-            if too_long:
+            if len(text.rstrip(b"\r\n")) > most_bytes:
                 yield Line(number, b"", f"the line is longer than {most_bytes:,} bytes", raw.tell(), has_mark)
             else:
                 text = text.removeprefix(codecs.BOM_UTF8 if has_mark else b"").strip()
@@ -160,14 +173,20 @@ _DECOMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
 }
 
 
-def _next_line(file: IO[bytes], most_bytes: int) -> tuple[bytes, bool]:
-    """The next line, empty at the end of the file, and whether it is cut because it is too long."""
+def _is_bomb(size: int, read: int, lines: int) -> bool:
+    """Whether an archive of some bytes stands for more text, or more lines, than any database of that size."""
+    return read > _TEXT_ANYWAY + EXPANSION * size or lines > _LINES_ANYWAY + size // LEAST_LINE_BYTES
+
+
+def _next_line(file: IO[bytes], most_bytes: int) -> tuple[bytes, int]:
+    """The next line, empty at the end of the file and cut if it is too long, and how many bytes of it were skipped."""
     text = file.readline(most_bytes + 1)
-    too_long = len(text.rstrip(b"\r\n")) > most_bytes
-    rest = text
-    while too_long and rest and not rest.endswith(b"\n"):
-        rest = file.readline(_SKIP_BYTES)
-    return text, too_long
+    rest, skipped = text, 0
+    if len(text.rstrip(b"\r\n")) > most_bytes:
+        while rest and not rest.endswith(b"\n") and skipped <= MOST_SKIPPED_BYTES:
+            rest = file.readline(_SKIP_BYTES)
+            skipped += len(rest)
+    return text, skipped
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +15,7 @@ from costhub.errors import DataError, first_line
 from costhub.files import open_regular
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
+from costhub.isolation.scratch import ScratchFolder
 
 SQLITE_FILES = {WORKLOADS_FILE: "database_workload.sqlite", RECORDS_FILE: "database_tuning_record.sqlite"}
 """JSON file -> the SQLite file that replaces it, as mshr-h/metaschedule_sqlitedatabase names them."""
@@ -52,16 +52,16 @@ def sqlite_as_json(files: dict[str, Path]) -> Iterator[dict[str, Path]]:
         DataError: A file is not such a table.
     """
     with (
-        tempfile.TemporaryDirectory(prefix="costhub-sqlite-") as place,
+        ScratchFolder() as scratch,  # which a killed process does not leave behind for ever
         Child(limits=_LIMITS, is_shared=False) as child,
     ):
         for name, file in files.items():
             open_regular(file, limit=MOST_FILE_BYTES, error=DataError).close()
             try:
-                child.call(write_json_lines, name, str(file), f"{place}/{name}", timeout_s=_TIMEOUT_S)
+                child.call(write_json_lines, name, str(file), f"{scratch.path}/{name}", timeout_s=_TIMEOUT_S)
             except (CallFailed, ChildDied, ChildTimeout) as error:
                 raise DataError(f"{file} cannot be read as a SQLite database ({first_line(error)}).") from error
-        yield {name: Path(place, name) for name in files}
+        yield {name: scratch.path / name for name in files}
 
 
 def write_json_lines(name: str, source: str, target: str) -> None:
@@ -98,8 +98,8 @@ def write_json_lines(name: str, source: str, target: str) -> None:
             with open(target, "x", encoding="utf-8") as file:
                 for row in rows:
                     _write_line(file, row)
-    except sqlite3.Error as error:
-        raise DataError(f"{source} cannot be read as a SQLite database ({error}).") from error
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:  # Python cannot decode every message of SQLite
+        raise DataError(f"{source} cannot be read as a SQLite database ({first_line(error)}).") from error
 
 
 def _write_line(file: IO[str], row: tuple[Any, ...]) -> None:

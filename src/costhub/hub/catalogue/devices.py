@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -73,7 +72,7 @@ class Device:
         """Builds a device from a row of the `devices` table; unknown columns are dropped.
 
         Raises:
-            DataError: The row has no device_id or kind.
+            DataError: The row has no device_id or kind, or a column is not what it says of a device.
         """
         for key in ("device_id", "kind"):
             if not isinstance(row.get(key), str) or not row[key]:
@@ -91,11 +90,14 @@ class Device:
         for key in _NUMBERS & columns.keys():
             if isinstance(columns[key], bool) or not isinstance(columns[key], Real):
                 raise DataError(f"{key} of the device {row['device_id']} is {columns[key]!r:.99}, not a number.")
-            if not 0 <= columns[key] < math.inf:
+            if not 0 <= columns[key] < _MOST_NUMBER or 0 < columns[key] < 1 / _MOST_NUMBER:
                 raise DataError(
-                    f"{key} of the device {row['device_id']} is {columns[key]!r:.99}; give a number from 0 up, or "
-                    "leave it out."
+                    f"{key} of the device {row['device_id']} is {columns[key]!r:.99}; give a number from 0 up "
+                    f"to {_MOST_NUMBER:g}, or leave it out."
                 )
+        for key in _TEXTS & columns.keys():
+            if not isinstance(columns[key], str):
+                raise DataError(f"{key} of the device {row['device_id']} is {columns[key]!r:.99}, not a text.")
         if "probed_at" in columns:
             # A row from a new probe contains a datetime; JSON needs text.
             columns["probed_at"] = str(getattr(columns["probed_at"], "isoformat", columns["probed_at"].__str__)())
@@ -108,6 +110,10 @@ class Device:
 
 _NUMBERS = {field.name for field in fields(Device) if str(field.type).startswith(("int", "float"))}
 """Columns that hold numbers."""
+_TEXTS = {"vendor", "microarchitecture", "model_name", "driver", "probe_method"}
+"""Columns that hold texts; `target` is checked where it is used."""
+_MOST_NUMBER = 1e30
+"""No figure of a device comes close; with larger ones, or with their inverses, figures computed from them overflow."""
 
 
 def is_device_file(name: str) -> bool:

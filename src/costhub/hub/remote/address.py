@@ -16,7 +16,7 @@ HF_PREFIX = "hf-hub:"
 LOCAL_PREFIX = "local-dir:"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 # A revision of the Hugging Face hub may be a branch such as refs/pr/1, hence the slashes.
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
 _HOSTS = ("huggingface.co", "hf.co")
@@ -65,7 +65,7 @@ def parse_address(text: str) -> Address:
         return _local(text, text.removeprefix(LOCAL_PREFIX))
     if text.startswith(HF_PREFIX):
         name, revision = _split_revision(text, text.removeprefix(HF_PREFIX))
-        if not _REPO.fullmatch(name):
+        if not REPOSITORY.fullmatch(name):
             raise AddressError(
                 f"{text!r} is not an address: after {HF_PREFIX} comes ORG/NAME, as in hf-hub:costhub/nvidia-h200-mlp."
             )
@@ -76,7 +76,7 @@ def parse_address(text: str) -> Address:
     if text.startswith(("/", "./", "../", "~/")) or text in (".", "..") or text.endswith("/"):
         return _local(text, text)
     name, revision = _split_revision(text, text)
-    if not (_NAME.fullmatch(name) or _REPO.fullmatch(name)):
+    if not (_NAME.fullmatch(name) or REPOSITORY.fullmatch(name)):
         raise AddressError(f"{text!r} is not an address. Write one as {_FORMS}.")
     return Address("index", name, revision)
 
@@ -90,7 +90,7 @@ def _repository_of(url: str) -> str:
     """
     host, *parts = [part for part in url.partition("?")[0].split("/")[2:] if part] or [""]
     name = "/".join(parts[1:3] if parts[:1] in (["datasets"], ["models"]) else parts[:2])
-    is_known = host in _HOSTS and parts[:1] != ["spaces"] and _REPO.fullmatch(name)
+    is_known = host in _HOSTS and parts[:1] != ["spaces"] and REPOSITORY.fullmatch(name)
     written = f"hf-hub:{name} for this repository" if is_known else "a repository as hf-hub:ORG/NAME"
     return f"Write {written}."
 

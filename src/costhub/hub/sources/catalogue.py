@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +21,8 @@ FORMATS = ("metaschedule", "ansor")
 
 _MOST_BYTES = 4 << 20
 _MOST_SOURCES = 10_000
+_MOST_DEPTH, _MOST_EVENTS = 16, 150_000
+"""Of lists and maps in one another, and of what YAML tells apart: a source has some thirty of these parts."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}/[a-z0-9][a-z0-9._-]{0,60}")
 _REVISION = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ADDRESS = re.compile(r"(https://[A-Za-z0-9.-]+(:\d+)?|file://)/[A-Za-z0-9._/+~-]+")
@@ -77,8 +79,7 @@ def load_sources(path: str | Path = SOURCES_FILE) -> tuple[PublicSource, ...]:
 
     try:
         text = read_regular(path, limit=_MOST_BYTES, error=DataError).decode("utf-8")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise DataError(f"{path} uses aliases, which a catalogue does not need.")
+        _check_events(yaml.parse(text, yaml.SafeLoader), path)
         content = yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as YAML ({last_line(error)}).") from error
@@ -93,6 +94,26 @@ def load_sources(path: str | Path = SOURCES_FILE) -> tuple[PublicSource, ...]:
         if len(sources) > _MOST_SOURCES:
             raise DataError(f"{path} names more than {_MOST_SOURCES:,} sources.")
     return tuple(sources[name] for name in sorted(sources))
+
+
+def _check_events(events: Iterable[Any], path: str | Path) -> None:
+    """Refuses YAML that takes long or much memory to read: a few bytes may stand for gigabytes.
+
+    Raises:
+        DataError: It has aliases, is nested deep, or has far more parts than any catalogue.
+    """
+    import yaml
+
+    depth = 0
+    for number, event in enumerate(events):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise DataError(f"{path} uses aliases, which a catalogue does not need.")
+        if depth > _MOST_DEPTH or number > _MOST_EVENTS:
+            raise DataError(
+                f"{path} cannot be read as YAML: a catalogue has at most {_MOST_DEPTH} lists and maps in one another, "
+                f"and {_MOST_EVENTS:,} parts."
+            )
 
 
 def find_sources(name: str, sources: Sequence[PublicSource]) -> list[PublicSource]:

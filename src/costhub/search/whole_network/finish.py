@@ -380,6 +380,7 @@ def _culprit(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms, p
 def _publish(source: Path, library: Path) -> None:
     """Moves a library to its place, even from another file system; it never appears incomplete."""
     part = library.with_name(f"{library.name}.part")
+    part.unlink(missing_ok=True)  # a link would be written through
     shutil.copyfile(source, part)
     part.replace(library)
 

@@ -147,6 +147,7 @@ def compile_kernels(
                 _keep(database, kernel.job, chosen, target.target)
             if chosen is not None and kernel.job.name in libraries:
                 library = out.path / f"{file_name(kernel.job.name)}{target.suffix}"
+                library.unlink(missing_ok=True)  # a link would be written through
                 shutil.copyfile(str(kernel.artifact), library)
                 found = replace(found, library=str(library))
             kernel.remove()

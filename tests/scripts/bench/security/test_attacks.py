@@ -95,6 +95,17 @@ def test_outcomes_of_an_earlier_costhub_stand_beside(two: list[str], tmp_path: P
     assert [row["before"] for row in rows] == ["hang", None]
 
 
+def test_a_busy_machine_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Attempt("1", "models", "a slow one", lambda place: place.python("import time; time.sleep(2)", shown="code"),
+                   expected="accepted", limit_s=0.1)  # fmt: skip
+    monkeypatch.setattr(attacks, "all_attempts", lambda: [slow])
+
+    outcomes = [CliRunner().invoke(attacks.main, ["--patience", factor]).output for factor in ("1", "600")]
+
+    assert ["1 hang" in text for text in outcomes] == [True, False]
+    assert "1 accepted" in outcomes[1]
+
+
 def test_an_answer_names_no_folder_of_the_run_and_no_control_character() -> None:
     text = attacks.readable("costhub: /tmp/costhub-attack-x/m/model.ubj is \x1b[2J no model")
 

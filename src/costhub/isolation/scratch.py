@@ -13,16 +13,22 @@ from types import TracebackType
 
 PREFIX = "costhub-build-"
 NEW = "costhub-new-"
+HIDDEN = "."
+"""Before the names of folders that are not in the system's temporary folder."""
 LOCK = "owner.lock"
 # A folder without a lock is being created, or belongs to a process that was killed while creating it.
 UNLOCKED_KEPT_S = 3600.0
 
 
 class ScratchFolder:
-    """A folder in the system's temporary folder; making one first removes those of dead processes.
+    """A temporary folder; making one first removes those of dead processes in the same place.
 
     The owner holds a lock on a file in it, which the operating system releases when the process ends, however
     it ends. A process ID would not suffice: IDs are reused, and differ between containers.
+
+    Args:
+        place: The folder to make it in, under a hidden name: that of a result, which gets its name by renaming. By
+            default, the system's temporary folder.
 
     Example:
         >>> with ScratchFolder() as folder:
@@ -30,13 +36,14 @@ class ScratchFolder:
         True
     """
 
-    def __init__(self) -> None:
-        sweep()
+    def __init__(self, place: Path | None = None) -> None:
+        sweep(place)
+        hidden = HIDDEN if place is not None else ""
         # Locked before it gets its final name, so that it is never seen unlocked under that name.
-        folder = Path(tempfile.mkdtemp(prefix=NEW))
+        folder = Path(tempfile.mkdtemp(prefix=f"{hidden}{NEW}", dir=place))
         self._lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.path = folder.with_name(PREFIX + folder.name.removeprefix(NEW))
+        self.path = folder.with_name(f"{hidden}{PREFIX}{folder.name.removeprefix(f'{hidden}{NEW}')}")
         """The folder that files may be written to."""
         folder.rename(self.path)
 
@@ -56,13 +63,18 @@ class ScratchFolder:
             self._lock = -1
 
 
-def sweep() -> int:
-    """Removes the scratch folders whose process has ended, and returns their number."""
-    place = Path(tempfile.gettempdir())
-    unlocked = [folder for folder in place.glob(f"{PREFIX}*") if not (folder / LOCK).exists()]
-    ended = [folder for folder in place.glob(f"{PREFIX}*") if _abandoned(folder / LOCK)]
+def sweep(place: Path | None = None) -> int:
+    """Removes the scratch folders whose process has ended, and returns their number.
+
+    Args:
+        place: As for `ScratchFolder`.
+    """
+    final, first = (PREFIX, NEW) if place is None else (f"{HIDDEN}{PREFIX}", f"{HIDDEN}{NEW}")
+    place = place or Path(tempfile.gettempdir())
+    unlocked = [folder for folder in place.glob(f"{final}*") if not (folder / LOCK).exists()]
+    ended = [folder for folder in place.glob(f"{final}*") if _abandoned(folder / LOCK)]
     # A folder under its first name may be locked at any moment: only its age shows whether it was abandoned.
-    old = [folder for folder in [*unlocked, *place.glob(f"{NEW}*")] if _old(folder)]
+    old = [folder for folder in [*unlocked, *place.glob(f"{first}*")] if _old(folder)]
     for folder in ended + old:
         shutil.rmtree(folder, ignore_errors=True)
     return len(ended + old)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from costhub.collector.build import scratch
-from costhub.collector.build.scratch import LOCK, NEW, PREFIX, UNLOCKED_KEPT_S, ScratchFolder, sweep
+from costhub.isolation import scratch
+from costhub.isolation.scratch import LOCK, NEW, PREFIX, UNLOCKED_KEPT_S, ScratchFolder, sweep
 
 OWNER = """
 import sys
-from costhub.collector.build.scratch import ScratchFolder
+from costhub.isolation.scratch import ScratchFolder
 folder = ScratchFolder()
 (folder.path / "program.so").write_bytes(b"x")
 print(folder.path, flush=True)
@@ -92,3 +92,20 @@ def test_nobody_else_sees_a_folder_before_it_is_locked(place: Path, monkeypatch:
     with ScratchFolder() as folder:
         assert folder.path.exists()
     assert swept
+
+
+def test_a_folder_beside_a_result_is_hidden_and_is_swept_there(place: Path) -> None:
+    code = OWNER.replace("ScratchFolder()", "ScratchFolder(__import__('pathlib').Path(sys.argv[1]))")
+    results = place / "results"
+    results.mkdir()
+    words = [sys.executable, "-c", code, str(results)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        path = Path(process.stdout.readline().strip())
+        assert (path.parent, path.name[:1]) == (results, ".")
+        assert (sweep(), sweep(results)) == (0, 0)
+        process.kill()
+
+    with ScratchFolder(results) as folder:
+        assert [p.name for p in results.iterdir()] == [folder.path.name]
+    assert list(results.iterdir()) == []

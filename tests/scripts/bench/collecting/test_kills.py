@@ -1,0 +1,102 @@
+"""The benchmark of kills notices what it is to notice: orphans, other results, tracebacks and files left behind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.bench.collecting import kills
+from scripts.bench.collecting.kills import KilledVerb, Killer, is_bad, killed
+
+COUNTING = """
+import subprocess, sys, time
+from pathlib import Path
+out = Path(sys.argv[1])
+child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep({sleep})"])
+lines = out.read_text().count("x") if out.exists() else 0
+for _ in range(lines, 8):
+    with out.open("a") as file:
+        file.write("x")
+    time.sleep(0.05)
+{last}
+child.kill()
+"""
+
+
+@pytest.fixture
+def killer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Killer]:
+    """A command that writes eight letters, and goes on where it was killed; its child ends by itself or not."""
+
+    def made(sleep: float = 0.0, last: str = "", state: Callable[[Path], Any] = lambda out: out.read_text()) -> Killer:
+        monkeypatch.setattr(kills, "CODE", COUNTING.format(sleep=sleep, last=last))
+        monkeypatch.setattr(kills, "GONE_S", 0.5)
+        verb = KilledVerb(("OUT",), lambda out: {"text": state(out)})
+        return Killer(verb, {}, tmp_path / "place", random.Random(0))
+
+    return made
+
+
+def test_a_command_that_goes_on_comes_to_the_same_end(killer: Callable[..., Killer]) -> None:
+    one = killer()
+    whole, seconds = one.whole()
+    one.out.unlink()
+
+    for _ in range(6):
+        one.kill_once(whole, seconds)
+
+    assert one.tally.killed.total() + one.tally.ended_before == 6
+    assert one.tally.killed.total() > 0
+    assert (one.tally.orphans, one.tally.tracebacks, one.tally.different, one.left_over()) == ([], [], [], [])
+
+
+def test_a_child_that_outlives_its_parent_is_an_orphan_and_is_ended(killer: Callable[..., Killer]) -> None:
+    one = killer(sleep=60.0, last="time.sleep(60)")
+    one.rng.choice = lambda names: names[0]  # type: ignore[method-assign] # the parent
+    one.rng.uniform = lambda least, most: most  # type: ignore[method-assign]
+
+    one.kill_once({"text": "x" * 8}, 3.0)
+
+    assert len(one.tally.orphans) == 1
+    assert one._processes() == []
+
+
+def test_another_result_a_traceback_and_a_file_are_noticed(killer: Callable[..., Killer]) -> None:
+    one = killer(last="(out.parent / '.half').write_text('')\nraise KeyError(1)")
+    (one.temporary / "left.txt").write_text("")
+
+    one.kill_once({"text": "x" * 8}, 0.0)
+    one.out.write_text("x" * 8)
+    while not one.tally.ended_before:
+        one.kill_once({"text": "x" * 8}, 1.0)
+
+    assert any("KeyError" in text for text in one.tally.tracebacks)
+    assert sorted(one.left_over()) == [".half", "left.txt"]
+
+
+def test_a_run_that_ends_with_another_result_is_noticed(killer: Callable[..., Killer]) -> None:
+    one = killer()
+    one.out.write_text("x" * 7 + "y")
+
+    while not one.tally.ended_before:
+        one.kill_once({"text": "x" * 8}, 2.0)
+
+    assert one.tally.different == ['{"text": "xxxxxxxyx"}']
+    assert not one.out.exists()
+
+
+def test_a_row_says_what_was_found(killer: Callable[..., Killer], tmp_path: Path, monkeypatch: Any) -> None:
+    killer()
+    verb = KilledVerb(("OUT",), lambda out: {"text": out.read_text(), "doubled": 0})
+    monkeypatch.setitem(kills.VERBS, "counting", verb)
+
+    row = killed("counting", {}, tmp_path / "other", 2, random.Random(1))
+
+    assert sum(row["killed"].values()) == 2
+    assert not is_bad(row)
+    for name in ("orphans", "tracebacks", "different", "left"):
+        assert is_bad({**row, name: ["x"]})
+    assert is_bad({**row, "doubled": 1})
