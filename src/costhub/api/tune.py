@@ -71,7 +71,8 @@ class TuneOptions:
     torch_compile: bool = False
     """Time networks under ``torch.compile`` as well, which takes a minute or more."""
     time_unscheduled: bool = False
-    """Time each workload and network without a schedule as well: plain loops on one thread, up to a minute each."""
+    """Time each workload and network without a schedule as well: plain loops on one thread, up to a minute for a
+    workload; a network is called six times or more."""
     allow_other_kind: bool = False
     """Accept a GPU model for a CPU, or the reverse, although it ranks programs about as well as chance."""
     command: str | None = None
@@ -223,7 +224,8 @@ class _Search:
             jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering, stages=stages)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
-            _warn_of_other_model(out, earlier, model.name, {job.name for job in jobs})
+            device_id = str(measurer.device["device_id"])
+            _warn_of_other_model(out, earlier, model.name, device_id, {job.name for job in jobs})
             cap = self.trials * len(jobs)
             ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
@@ -394,12 +396,15 @@ def _warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_i
         )
 
 
-def _warn_of_other_model(out: Path, earlier: Mapping[str, Any] | None, name: str, workloads: Set[str]) -> None:
-    """Says that what searches of the same workloads with other models have measured counts as trials of this one."""
+def _warn_of_other_model(
+    out: Path, earlier: Mapping[str, Any] | None, name: str, device_id: str, workloads: Set[str]
+) -> None:
+    """Says that what searches of the same workloads on the device with other models measured counts as trials."""
     if earlier is None:
         return
-    older = earlier.get("earlier", ())
-    rest = {row["workload"] for row in earlier["workloads"]}.difference(*(search["workloads"] for search in older))
+    older = [each for each in earlier.get("earlier", ()) if each.get("device", device_id) == device_id]
+    own = {row["workload"] for row in earlier["workloads"] if row.get("device", earlier.get("device")) == device_id}
+    rest = own.difference(*(search["workloads"] for search in older))
     searches = [{"model": earlier.get("model"), "workloads": rest}, *older]
     models = [str(each["model"]) for each in searches if each.get("model") and workloads & set(each["workloads"])]
     others = sorted({model for model in models if model != name})

@@ -139,7 +139,8 @@ Example:
 @click.option(
     "--time-unscheduled",
     is_flag=True,
-    help="Time workloads and networks without a schedule as well: plain loops on one thread, up to a minute each.",
+    help="Time workloads and networks without a schedule as well: plain loops on one thread, up to a minute for a "
+    "workload; a network is called six times or more.",
 )
 @allow_other_kind_option
 @seed_option

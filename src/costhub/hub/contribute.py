@@ -109,7 +109,8 @@ def contribute(
             offer says what was not checked.
 
     Returns:
-        What was sent, now or earlier; None if the function `agree` did not return True, or in a dry run.
+        What was sent, now or earlier, which a dry run finds too; otherwise None in a dry run, or if the function
+        `agree` did not return True.
 
     Raises:
         CosthubError: One of its subclasses: `agree` is neither True nor a function, a finding of the check, personal
@@ -130,7 +131,7 @@ def contribute(
         repo = open_repository(to, name, "dataset") if to else None
         # The check takes minutes, so a missing folder is reported first. A remote hub only learns of valid rows.
         head = _head(repo) if isinstance(repo, FolderRepo) else None
-        refuse_contributors(ready.folder)
+        _refuse_contributors(ready.folder)
         disturbed = refuse_unfit(ready.folder, deep=deep)
         held, is_merged = _leave_out_held(ready.folder, repo)
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
@@ -219,7 +220,7 @@ def contribution_id(files: Mapping[str, str]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
-def refuse_contributors(folder: Path) -> None:
+def _refuse_contributors(folder: Path) -> None:
     """Refuses contributors that are no names, in a second: the check, which finds them too, takes minutes.
 
     Args:
@@ -229,10 +230,10 @@ def refuse_contributors(folder: Path) -> None:
         RefusedError: A contributor is an e-mail address, a folder or the name of a machine.
     """
     try:
-        batches = list(DataFolder.open(folder).iter_measurements(columns=["contributor"]))
+        batches = DataFolder.open(folder).iter_measurements(columns=["contributor"])
+        names = {name for batch in batches for name in batch["contributor"].unique().to_pylist() if name}
     except DataError:
         return  # the check says what is damaged
-    names = {name for batch in batches for name in batch["contributor"].unique().to_pylist() if name}
     for name in sorted(names):
         if fault := contributor_fault(name):
             raise RefusedError(

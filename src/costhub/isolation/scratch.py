@@ -71,13 +71,23 @@ def sweep(place: Path | None = None) -> int:
     """
     final, first = (PREFIX, NEW) if place is None else (f"{HIDDEN}{PREFIX}", f"{HIDDEN}{NEW}")
     place = place or Path(tempfile.gettempdir())
-    unlocked = [folder for folder in place.glob(f"{final}*") if not (folder / LOCK).exists()]
+    unlocked = [folder for folder in place.glob(f"{final}*") if _lacks_lock(folder)]
     ended = [folder for folder in place.glob(f"{final}*") if _abandoned(folder / LOCK)]
     # A folder under its first name may be locked at any moment: only its age shows whether it was abandoned.
     old = [folder for folder in [*unlocked, *place.glob(f"{first}*")] if _old(folder)]
     for folder in ended + old:
         shutil.rmtree(folder, ignore_errors=True)
     return len(ended + old)
+
+
+def _lacks_lock(folder: Path) -> bool:
+    try:
+        (folder / LOCK).stat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # it belongs to another user
+        return False
+    return False
 
 
 def _abandoned(lock: Path) -> bool:

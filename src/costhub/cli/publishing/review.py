@@ -76,6 +76,8 @@ def command(
     if lists or subject is None:
         if merge or shallow:
             raise click.UsageError("--merge and --shallow are for one contribution: name it, and leave --list out.")
+        if subject is not None and against is not None:
+            raise click.UsageError("--list takes the dataset as SUBJECT: leave --against out.")
         return _print_waiting(subject or against, as_json=as_json)
     from costhub.errors import CosthubError, RefusedError
     from costhub.hub.contribute import INBOX

@@ -84,7 +84,10 @@ def _inbox(dataset: Path) -> list[Path]:
 
 def _sent_s(place: Path) -> float:
     """When a contribution was written; publishing a dataset makes its folders anew, but keeps their files."""
-    return max((path.lstat().st_mtime for path in place.glob("*/train-*")), default=place.lstat().st_mtime)
+    try:
+        return max((path.lstat().st_mtime for path in place.glob("*/train-*")), default=0.0) or place.lstat().st_mtime
+    except OSError:  # it has just been merged or removed
+        return 0.0
 
 
 def _in_folder(place: Path, child: Child) -> WaitingContribution:

@@ -335,7 +335,14 @@ def _built(build: Callable[[], _Built]) -> _Built | str:
 
 def _checked(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms) -> FinishedNetwork:
     """The network, with an error if the outputs of the tuned form are not correct within a tolerance."""
-    plain: Any = forms.load_untuned(timer) if forms.with_untuned else None
+    plain: Any = None
+    if forms.with_untuned:
+        try:
+            plain = forms.load_untuned(timer)
+        except MeasureError as error:
+            if forms.reference == UNTUNED:
+                raise
+            finished = replace(finished, notes=(*finished.notes, f"The untuned form was not timed. {last_line(error)}"))
     fast = timer.load_library(TUNED, forms.tuned)
     reference: Any = plain if forms.reference == UNTUNED else timer.load_torch(TORCH, forms.network)
     finished = replace(finished, tolerance=widest_tolerance(reference), error_size=rms_error(fast, reference))
