@@ -339,10 +339,11 @@ def _checked(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms) -
     if forms.with_untuned:
         try:
             plain = forms.load_untuned(timer)
-        except MeasureError as error:
+        except MeasureError as failure:
             if forms.reference == UNTUNED:
                 raise
-            finished = replace(finished, notes=(*finished.notes, f"The untuned form was not timed. {last_line(error)}"))
+            note = f"The untuned form was not timed. {last_line(failure)}"
+            finished = replace(finished, notes=(*finished.notes, note))
     fast = timer.load_library(TUNED, forms.tuned)
     reference: Any = plain if forms.reference == UNTUNED else timer.load_torch(TORCH, forms.network)
     finished = replace(finished, tolerance=widest_tolerance(reference), error_size=rms_error(fast, reference))
