@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +69,24 @@ def test_a_folder_without_a_lock_is_swept_when_it_is_old(place: Path) -> None:
         os.utime(folder, (long_ago, long_ago))
     assert sweep() == 2
     assert list(place.iterdir()) == []
+
+
+def test_the_folder_of_another_user_is_left_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = place / f"{PREFIX}theirs"
+    theirs.mkdir()
+    long_ago = time.time() - 10 * UNLOCKED_KEPT_S
+    os.utime(theirs, (long_ago, long_ago))
+    stat = Path.stat
+
+    def refused(path: Path, **options: bool) -> os.stat_result:
+        if path.parent == theirs:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+
+    assert sweep() == 0
+    assert theirs.is_dir()
 
 
 def test_a_link_is_not_followed(place: Path) -> None:

@@ -165,6 +165,8 @@ class Killer:
 
     def start_over(self) -> None:
         """Forgets the result, and what the cache knows of it."""
+        if self.out.is_file():
+            self.out.unlink()
         for folder in (self.out, self.place / "cache"):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -211,6 +213,7 @@ class Killer:
         self.tally.orphans += [" ".join(process.cmdline()[:4]) for process in left]
         for process in left:
             process.kill()
+        psutil.wait_procs(left, timeout=PATIENCE_S)
         if status == 0:
             if (self.verb.keeps_result or not lost_child) and (found := self.verb.state(self.out)) != whole:
                 self.tally.different.append(json.dumps(found)[:500])

@@ -109,8 +109,7 @@ def contribute(
             offer says what was not checked.
 
     Returns:
-        What was sent, now or earlier, which a dry run finds too; otherwise None in a dry run, or if the function
-        `agree` did not return True.
+        What was sent, now or earlier; otherwise None in a dry run, or if `agree` did not return True.
 
     Raises:
         CosthubError: One of its subclasses: `agree` is neither True nor a function, a finding of the check, personal

@@ -182,6 +182,13 @@ def test_texts_of_a_contribution_do_not_reach_the_terminal(costhub: Any, measure
     assert 61 * "!" not in done.out
 
 
+def test_a_list_takes_one_name(costhub: Any) -> None:
+    done = costhub("review", "--list", "lab/held", "--against", "lab/other")
+
+    assert done.code == 2
+    assert "--list takes the dataset as SUBJECT: leave --against out." in done.err
+
+
 @pytest.mark.parametrize("option", ["--merge", "--shallow"])
 def test_a_list_has_nothing_to_merge(costhub: Any, option: str) -> None:
     done = costhub("review", option)

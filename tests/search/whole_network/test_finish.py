@@ -260,6 +260,17 @@ def test_wrong_outputs_have_a_culprit(
     assert f"of their size). {sentence} No library was written." in (found.error or "")
 
 
+def test_an_optional_form_that_fails_is_a_note_and_a_needed_one_an_error() -> None:
+    timer: Any = Outputs(VALUES, untuned=None)
+
+    found = _checked(timer, FinishedNetwork("net", 1), LOADED)
+
+    assert found.error is None
+    assert found.notes == ("The untuned form was not timed. The network does not run as untuned: it crashed.",)
+    with pytest.raises(MeasureError, match="it crashed"):
+        _checked(timer, FinishedNetwork("net", 1), replace(LOADED, network="net.json"))
+
+
 @pytest.mark.parametrize(
     ("precision", "off", "is_right"),
     [
