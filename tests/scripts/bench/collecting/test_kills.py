@@ -58,7 +58,7 @@ def test_a_child_that_outlives_its_parent_is_an_orphan_and_is_ended(killer: Call
     one.rng.choice = lambda names: names[0]  # type: ignore[method-assign] # the parent
     one.rng.uniform = lambda least, most: most  # type: ignore[method-assign]
 
-    one.kill_once({"text": "x" * 8}, 3.0)
+    one.kill_once({"text": "x" * 8}, 6.0)
 
     assert len(one.tally.orphans) == 1
     assert one._processes() == []
