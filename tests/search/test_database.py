@@ -12,7 +12,7 @@ from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import parse_target
 from costhub.errors import DataError
-from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line
+from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line, measured_programs
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +136,9 @@ def test_a_file_that_is_none_is_neither_read_nor_written_through(filled: Path, t
         make(path)  # type: ignore[operator]
         with pytest.raises(DataError, match=words):
             SearchDatabase(filled)
+        if name == FILES[1] and words != "is a named pipe":
+            with pytest.raises(DataError, match=words):
+                measured_programs(filled)
         path.unlink()
         path.write_bytes(kept)
     assert own.read_text() == "without a line break"

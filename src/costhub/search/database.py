@@ -29,11 +29,11 @@ def measured_programs(folder: Path) -> int:
         folder: The folder of `FILES`.
 
     Raises:
-        OSError: Their file cannot be read.
+        DataError: Their file cannot be read, is a link, or is larger than any search writes.
     """
     records, count = folder / FILES[1], 0
     if records.is_file():
-        with records.open("rb") as file:
+        with open_regular(records, limit=MOST_FILE_BYTES, follow=False, error=DataError) as file:
             while piece := file.read(_PIECE):
                 count += piece.count(b"\n")
     return count
