@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_DEVICES = 4
 """How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
+_MOST_CORES = 1 << 16
+_LLVM_S = 60.0
+"""Time limit for LLVM to list its CPUs, which takes milliseconds."""
 _ID = re.compile(r"[0-9a-f]{64}")
 _EXAMPLE = '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}'
 _ADVICE = (
@@ -75,6 +78,8 @@ def find_target(device: str) -> FoundTarget:
         (local,) = find_local([device])
         return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
     row = _indexed(device)
+    if is_device_file(device):
+        _check_llvm(_read_target(row["target"]))
     return FoundTarget(row, CompileTarget(str(row["target"])))
 
 
@@ -110,9 +115,27 @@ def _read_target(text: str) -> dict[str, Any]:
         raise ArgumentError(f"The target {text:.99} is not JSON; write for example {_EXAMPLE}.") from error
     target = target if isinstance(target, dict) else {}
     cores = target.get("num-cores")
-    if target.get("kind") != "llvm" or type(cores) is not int or cores < 1:
-        raise ArgumentError(f'A target needs "kind": "llvm" and "num-cores", the number of threads, as in {_EXAMPLE}.')
+    if target.get("kind") != "llvm" or type(cores) is not int or not 1 <= cores <= _MOST_CORES:
+        raise ArgumentError(
+            f'A target needs "kind": "llvm" and "num-cores", the number of threads (at most {_MOST_CORES:,}), as in '
+            f"{_EXAMPLE}."
+        )
+    if not all(part.isprintable() for part in _texts(target)):  # LLVM prints what it does not know
+        raise ArgumentError(f"The target {text!r:.99} has characters that cannot be printed.")
     return dict(target)
+
+
+def _texts(target: dict[str, Any]) -> Iterator[str]:
+    """All texts in a target, its keys included."""
+    left: list[Any] = [target]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list):
+            left += value
 
 
 def _of_json(text: str) -> FoundTarget:
@@ -124,7 +147,7 @@ def _of_json(text: str) -> FoundTarget:
     from costhub.search.zero_trials.compile import CompileTarget
 
     target = _read_target(text)
-    _check_mcpu(target)
+    _check_llvm(target)
     found = [str(name) for name in codegen.llvm_get_cpu_features(parse_target(text))]
     features = {LINUX_NAMES.get(name, name) for name in found}
     cores = target["num-cores"]
@@ -139,23 +162,53 @@ def _of_json(text: str) -> FoundTarget:
     return FoundTarget(row, CompileTarget(json.dumps(target)))
 
 
-def _check_mcpu(target: Mapping[str, Any]) -> None:
-    """Refuses a CPU that LLVM does not know: it would compile for a generic one, with a line on stderr.
+def _check_llvm(target: Mapping[str, Any]) -> None:
+    """Refuses a machine or CPU that LLVM does not know.
+
+    For an unknown CPU, TVM would compile for a generic one, with a line on stderr; an unknown machine crashes it.
 
     Raises:
+        ArgumentError: LLVM has no such machine.
         UnknownNameError: LLVM has no such CPU.
+    """
+    from costhub.collector.build.linker import is_this_machine
+
+    triple, name = target.get("mtriple"), target.get("mcpu")
+    asked = json.dumps({**target, "mcpu": ""})
+    if triple is None or (isinstance(triple, str) and is_this_machine(triple)):
+        known = cpu_names(asked)
+    else:
+        known = _cpu_names_elsewhere(asked, triple)
+    if isinstance(name, str) and known and name not in known:
+        close = close_names(name, known)
+        raise UnknownNameError("CPU (mcpu)", name, close, "`llc -mcpu=help` of LLVM")
+
+
+def _cpu_names_elsewhere(asked: str, triple: Any) -> list[str]:
+    from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
+    from costhub.isolation.limits import FOR_STRANGERS
+    from costhub.isolation.pool import load_tvm
+
+    try:
+        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+            return child.call(cpu_names, asked, timeout_s=_LLVM_S)
+    except (CallFailed, ChildDied, ChildTimeout) as error:
+        raise ArgumentError(
+            f"TVM cannot generate code for the machine {triple!r:.99} (mtriple); write for example {_EXAMPLE}."
+        ) from error
+
+
+def cpu_names(target: str) -> list[str]:
+    """The CPUs that LLVM knows for the machine of a target, as JSON; an unknown machine crashes the process.
+
+    Raises:
+        WorkloadError: TVM does not accept the target.
     """
     from tvm.target import codegen
 
     from costhub.dataset.workload import parse_target
 
-    name = target.get("mcpu")
-    if not isinstance(name, str):
-        return
-    known = [str(each) for each in codegen.llvm_get_cpu_archlist(parse_target(json.dumps({**target, "mcpu": ""})))]
-    if known and name not in known:
-        close = close_names(name, known)
-        raise UnknownNameError("CPU (mcpu)", name, close, "`llc -mcpu=help` of LLVM")
+    return [str(each) for each in codegen.llvm_get_cpu_archlist(parse_target(target))]
 
 
 def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:
