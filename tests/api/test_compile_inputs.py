@@ -52,6 +52,8 @@ def test_what_cannot_be_compiled_for_is_refused_with_a_sentence(device: str, wor
 def test_a_target_that_tvm_does_not_accept_is_refused() -> None:
     with pytest.raises(WorkloadError, match="TVM does not accept the target"):
         find_target('{"kind": "llvm", "num-cores": 2, "mcpu": 3}')
+    with pytest.raises(WorkloadError, match="LLVM does not accept the target"):
+        find_target('{"kind": "llvm", "num-cores": 2, "cl-opt": ["-info-output-file=x"]}')
 
 
 @pytest.mark.parametrize("machine", ["nonsense", "../../x-linux-gnu", "csky-linux-gnu", 7])
@@ -111,6 +113,7 @@ def test_a_file_without_a_target_says_so(tmp_path: Path) -> None:
         (3, "a text in JSON was expected"),
         ('{"kind": "llvm"}', "the number of threads"),
         ("x", "JSON"),
+        ('{"kind": "llvm", "num-cores": 2, "cl-opt": ["-x"]}', "no options of LLVM"),
     ):
         (tmp_path / "nvidia-grace.json").write_text(json.dumps({"device_id": "a", "kind": "cpu", "target": target}))
         with pytest.raises(CosthubError, match=words):

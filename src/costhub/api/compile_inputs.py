@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.errors import ArgumentError, DeviceError, UnknownNameError
+from costhub.errors import ArgumentError, DeviceError, UnknownNameError, WorkloadError, last_line
 from costhub.names import close_names
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_DEVICES = 4
 """How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
+_LLVM_OPTIONS = "cl-opt"
+"""Attribute of a target that sets any option of LLVM for the whole process; TVM crashes on some."""
 _MOST_CORES = 1 << 16
 _LLVM_S = 60.0
 """Time limit for LLVM to list its CPUs, which takes milliseconds."""
@@ -98,7 +100,8 @@ def _indexed(device: str) -> dict[str, Any]:
     if is_file:
         if not isinstance(found.target, str):
             raise DeviceError(f"The target in {device} is {found.target!r:.99}, and a text in JSON was expected.")
-        _read_target(found.target)
+        if _LLVM_OPTIONS in _read_target(found.target):
+            raise DeviceError(f"The target in {device} has {_LLVM_OPTIONS}: no options of LLVM are taken from a file.")
     return found.row()
 
 
@@ -202,13 +205,17 @@ def cpu_names(target: str) -> list[str]:
     """The CPUs that LLVM knows for the machine of a target, as JSON; an unknown machine crashes the process.
 
     Raises:
-        WorkloadError: TVM does not accept the target.
+        WorkloadError: TVM or LLVM does not accept the target.
     """
     from tvm.target import codegen
 
     from costhub.dataset.workload import parse_target
 
-    return [str(each) for each in codegen.llvm_get_cpu_archlist(parse_target(target))]
+    parsed = parse_target(target)
+    try:
+        return [str(each) for each in codegen.llvm_get_cpu_archlist(parsed)]
+    except Exception as error:
+        raise WorkloadError(f"LLVM does not accept the target {target:.200} ({last_line(error)}).") from error
 
 
 def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:

@@ -68,7 +68,9 @@ def test_the_curves_are_drawn(result: ReplayResult, name: str, tmp_path: Path) -
 
 
 def test_ids_of_somebody_else_stay_in_the_folder(result: ReplayResult, tmp_path: Path) -> None:
-    scores = tuple(dataclasses.replace(each, workload_id="../../../../x", device_id="a b") for each in result.scores[:1])
+    scores = tuple(
+        dataclasses.replace(each, workload_id="../../../../x", device_id="a b") for each in result.scores[:1]
+    )
 
     files = write_t4(dataclasses.replace(result, scores=scores), WORKLOADS[:1], tmp_path / "t4")
 
