@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from pathlib import Path
@@ -13,6 +14,9 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import parse_target
 from costhub.errors import DataError
 from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line, measured_programs
+
+
+CIRCLE = '{"root_index":1,"nodes":[{"type":"None"},{"type":"ffi.Array","data":[2]},{"type":"ffi.Array","data":[1]}]}'
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +121,23 @@ def test_what_tvm_cannot_open_is_a_sentence(filled: Path) -> None:
     records.write_bytes(records.read_bytes() + b"[9, [[[], []], [1.0], {}, []]]\n")
 
     with pytest.raises(DataError, match="TVM cannot open the database in"):
+        SearchDatabase(filled)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (CIRCLE, "TVM crashes on one"),
+        ('{"root_index":9,"nodes":[]}', "line 2: "),
+        ("x", "line 2: "),
+    ],
+)
+def test_a_workload_that_crashes_tvm_is_a_sentence(filled: Path, module: str, words: str) -> None:
+    with (filled / FILES[0]).open("ab") as file:
+        blob = len(module).to_bytes(8, "little") + module.encode()
+        file.write(json.dumps(["1", base64.b64encode(blob).decode()]).encode() + b"\n")
+
+    with pytest.raises(DataError, match=f"{FILES[0]} cannot be read .{words}.*`costhub doctor` examines the folder"):
         SearchDatabase(filled)
 
 
