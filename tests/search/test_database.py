@@ -15,7 +15,6 @@ from costhub.dataset.workload import parse_target
 from costhub.errors import DataError
 from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line, measured_programs
 
-
 CIRCLE = '{"root_index":1,"nodes":[{"type":"None"},{"type":"ffi.Array","data":[2]},{"type":"ffi.Array","data":[1]}]}'
 
 
@@ -154,7 +153,7 @@ def test_a_file_that_is_none_is_neither_read_nor_written_through(filled: Path, t
         kept = path.read_bytes()
         if words != "At most":
             path.unlink()
-        make(path)  # type: ignore[operator]
+        make(path)
         with pytest.raises(DataError, match=words):
             SearchDatabase(filled)
         if name == FILES[1] and words != "is a named pipe":

@@ -165,8 +165,9 @@ class Killer:
 
     def start_over(self) -> None:
         """Forgets the result, and what the cache knows of it."""
-        for folder in (self.out, self.place / "cache"):
-            shutil.rmtree(folder, ignore_errors=True)
+        for path in (self.out, self.place / "cache"):
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
 
     def kill_once(self, whole: State, seconds: float) -> None:
         """Starts a run and kills it, or one of its children, at a random moment of its time."""

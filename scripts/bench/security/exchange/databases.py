@@ -104,7 +104,7 @@ def _calls(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
         ["Annotate", ["l1", json.dumps(f"int x; // {place.canary}")], ["pragma_import_c"], []],
     ]
     shapes = [["TENSOR", "float32", [64]]] * 2
-    traces = ([[], []], [annotated[:2], []], [annotated, []])
+    traces: tuple[list[Any], ...] = ([[], []], [annotated[:2], []], [annotated, []])
     return [*lines, *(with_record(lines[0], workload=1, trace=trace, arguments=shapes) for trace in traces)]
 
 

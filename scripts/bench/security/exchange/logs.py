@@ -106,10 +106,23 @@ def _numbers() -> list[bytes]:
 
 
 def _times() -> list[bytes]:
-    costs = [[_NAN], [-1.0], [_INFINITE], [0], [True], ["1"], [], {}, [1e-3, _NAN], [1e300], [[1]], {"a": 1}, 1e-3]
-    return [record(9, costs=each) for each in costs] + [
-        record(9, error=each) for each in (-1, 99, 1.5, True, None, "0", [], 10**30)
+    costs: list[Any] = [
+        [_NAN],
+        [-1.0],
+        [_INFINITE],
+        [0],
+        [True],
+        ["1"],
+        [],
+        {},
+        [1e-3, _NAN],
+        [1e300],
+        [[1]],
+        {"a": 1},
+        1e-3,
     ]
+    errors: list[Any] = [-1, 99, 1.5, True, None, "0", [], 10**30]
+    return [record(9, costs=each) for each in costs] + [record(9, error=each) for each in errors]
 
 
 def _dates() -> list[bytes]:
