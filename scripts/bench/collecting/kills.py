@@ -22,6 +22,7 @@ import click
 import psutil
 
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard import TEMP_PREFIX
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import small_folder
@@ -237,7 +238,9 @@ class Killer:
         found += [path.name for path in self.results.iterdir() if path != self.out]
         cache = self.place / "cache"
         found += [path.name for path in self.out.rglob(f"{TEMP_PREFIX}*")]
-        return found + [path.name for path in cache.rglob("*") if path.name.startswith((".", "costhub-"))]
+        return found + [
+            path.name for path in cache.rglob("*") if path.name.startswith((".", "costhub-")) and path.name != LOCK
+        ]
 
 
 def killed(name: str, inputs: dict[str, Path], place: Path, times: int, rng: random.Random) -> dict[str, Any]:
