@@ -42,6 +42,8 @@ ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "nu
         ('{"kind": "cuda", "num-cores": 2}', 'A target needs "kind": "llvm"'),
         ('{"kind": "llvm", "num-cores": true}', "the number of threads"),
         ('{"kind": "llvm", "num-cores": 0}', "the number of threads"),
+        ('{"kind": "llvm", "num-cores": 1000000000}', "at most 65,536"),
+        (json.dumps({"kind": "llvm", "num-cores": 2, "mcpu": "\x1b[2J"}), "has characters that cannot be printed"),
     ],
 )
 def test_what_cannot_be_compiled_for_is_refused_with_a_sentence(device: str, words: str) -> None:
@@ -53,6 +55,29 @@ def test_what_cannot_be_compiled_for_is_refused_with_a_sentence(device: str, wor
 def test_a_target_that_tvm_does_not_accept_is_refused() -> None:
     with pytest.raises(WorkloadError, match="TVM does not accept the target"):
         find_target('{"kind": "llvm", "num-cores": 2, "mcpu": 3}')
+    with pytest.raises(WorkloadError, match="LLVM does not accept the target"):
+        find_target('{"kind": "llvm", "num-cores": 2, "cl-opt": ["-info-output-file=x"]}')
+
+
+@pytest.mark.parametrize("machine", ["nonsense", "../../x-linux-gnu", "csky-linux-gnu", 7])
+def test_a_machine_for_which_llvm_has_no_code_is_refused(machine: Any, tmp_path: Path) -> None:
+    """TVM crashes on it."""
+    target = json.dumps({"kind": "llvm", "mtriple": machine, "num-cores": 2})
+    path = tmp_path / "board.json"
+    path.write_text(json.dumps({"device_id": "board", "kind": "cpu", "target": target}))
+
+    for device in (target, str(path)):
+        with pytest.raises(CosthubError, match=r"cannot generate code for the machine|TVM does not accept the target"):
+            find_target(device)
+
+
+def test_an_unknown_cpu_of_a_file_is_refused_with_close_names(tmp_path: Path) -> None:
+    path = tmp_path / "board.json"
+    target = json.dumps({**ARM, "mcpu": "cortex-a27"})
+    path.write_text(json.dumps({"device_id": "board", "kind": "cpu", "target": target}))
+
+    with pytest.raises(CosthubError, match=r"There is no CPU \(mcpu\) named 'cortex-a27'\. Did you mean"):
+        find_target(str(path))
 
 
 def test_this_machine_runs_what_is_compiled_for_it_or_a_part_of_it() -> None:
@@ -91,6 +116,7 @@ def test_a_file_without_a_target_says_so(tmp_path: Path) -> None:
         (3, "a text in JSON was expected"),
         ('{"kind": "llvm"}', "the number of threads"),
         ("x", "JSON"),
+        ('{"kind": "llvm", "num-cores": 2, "cl-opt": ["-x"]}', "no options of LLVM"),
     ):
         (tmp_path / "nvidia-grace.json").write_text(json.dumps({"device_id": "a", "kind": "cpu", "target": target}))
         with pytest.raises(CosthubError, match=words):

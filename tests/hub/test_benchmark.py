@@ -163,3 +163,16 @@ def test_a_pipe_does_not_hold_the_site_up(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="named pipe"):
         read_benchmark(tmp_path / BENCHMARK)
+
+
+def test_texts_hold_nothing_that_a_terminal_or_a_reader_would_obey(tmp_path: Path) -> None:
+    odd, shown = "a\x1b[2J\u202eb\nc", "a?[2J?b c"
+    replay = {"tracks": [{**REPLAY, "rows": [{**SEARCH, "strategy": odd}]}]}
+    path = board(tmp_path, tracks=[{**TRACK, "asks": odd}], origin={"command": odd}, replay=replay)
+
+    found = read_benchmark(path)
+
+    assert found is not None
+    assert found[0].replay is not None
+    texts = found[0].tracks[0].asks, found[0].origin["command"], found[0].replay.tracks[0].entries[0].strategy
+    assert set(texts) == {shown}

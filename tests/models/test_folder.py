@@ -11,6 +11,7 @@ import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
+from costhub.isolation.scratch import HIDDEN, LOCK, PREFIX
 from costhub.models import folder as module
 from costhub.models.folder import CONFIG, config_of, load_model, save_model
 from costhub.models.info import ModelInfo
@@ -94,6 +95,17 @@ def test_saving_again_replaces_the_model_and_leaves_nothing_else(fitted: Fitted,
     save_model(model, saved, info)
 
     assert sorted(p.name for p in saved.iterdir()) == [CONFIG, "model.ubj"]
+    assert [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
+def test_what_a_killed_process_left_beside_the_folder_is_removed(fitted: Fitted, saved: Path) -> None:
+    left = saved.parent / f"{HIDDEN}{PREFIX}x"
+    left.mkdir()
+    (left / LOCK).write_text("")  # nobody holds it
+    model, info = fitted("gbt")
+
+    save_model(model, saved, info)
+
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 

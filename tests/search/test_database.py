@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,9 @@ from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import parse_target
 from costhub.errors import DataError
-from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line
+from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line, measured_programs
+
+CIRCLE = '{"root_index":1,"nodes":[{"type":"None"},{"type":"ffi.Array","data":[2]},{"type":"ffi.Array","data":[1]}]}'
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +123,23 @@ def test_what_tvm_cannot_open_is_a_sentence(filled: Path) -> None:
         SearchDatabase(filled)
 
 
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (CIRCLE, "TVM crashes on one"),
+        ('{"root_index":9,"nodes":[]}', "line 2: "),
+        ("x", "line 2: "),
+    ],
+)
+def test_a_workload_that_crashes_tvm_is_a_sentence(filled: Path, module: str, words: str) -> None:
+    with (filled / FILES[0]).open("ab") as file:
+        blob = len(module).to_bytes(8, "little") + module.encode()
+        file.write(json.dumps(["1", base64.b64encode(blob).decode()]).encode() + b"\n")
+
+    with pytest.raises(DataError, match=f"{FILES[0]} cannot be read .{words}.*`costhub doctor` examines the folder"):
+        SearchDatabase(filled)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_none_is_neither_read_nor_written_through(filled: Path, tmp_path: Path, name: str) -> None:
     own = tmp_path / "own.txt"
@@ -133,9 +153,12 @@ def test_a_file_that_is_none_is_neither_read_nor_written_through(filled: Path, t
         kept = path.read_bytes()
         if words != "At most":
             path.unlink()
-        make(path)  # type: ignore[operator]
+        make(path)
         with pytest.raises(DataError, match=words):
             SearchDatabase(filled)
+        if name == FILES[1] and words != "is a named pipe":
+            with pytest.raises(DataError, match=words):
+                measured_programs(filled)
         path.unlink()
         path.write_bytes(kept)
     assert own.read_text() == "without a line break"

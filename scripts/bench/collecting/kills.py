@@ -22,6 +22,7 @@ import click
 import psutil
 
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard import TEMP_PREFIX
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import small_folder
@@ -165,10 +166,9 @@ class Killer:
 
     def start_over(self) -> None:
         """Forgets the result, and what the cache knows of it."""
-        if self.out.is_file():
-            self.out.unlink()
-        for folder in (self.out, self.place / "cache"):
-            shutil.rmtree(folder, ignore_errors=True)
+        for path in (self.out, self.place / "cache"):
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
 
     def kill_once(self, whole: State, seconds: float) -> None:
         """Starts a run and kills it, or one of its children, at a random moment of its time."""
@@ -213,7 +213,6 @@ class Killer:
         self.tally.orphans += [" ".join(process.cmdline()[:4]) for process in left]
         for process in left:
             process.kill()
-        psutil.wait_procs(left, timeout=PATIENCE_S)
         if status == 0:
             if (self.verb.keeps_result or not lost_child) and (found := self.verb.state(self.out)) != whole:
                 self.tally.different.append(json.dumps(found)[:500])
@@ -239,7 +238,9 @@ class Killer:
         found += [path.name for path in self.results.iterdir() if path != self.out]
         cache = self.place / "cache"
         found += [path.name for path in self.out.rglob(f"{TEMP_PREFIX}*")]
-        return found + [path.name for path in cache.rglob("*") if path.name.startswith((".", "costhub-"))]
+        return found + [
+            path.name for path in cache.rglob("*") if path.name.startswith((".", "costhub-")) and path.name != LOCK
+        ]
 
 
 def killed(name: str, inputs: dict[str, Path], place: Path, times: int, rng: random.Random) -> dict[str, Any]:

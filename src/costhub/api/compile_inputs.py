@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.errors import ArgumentError, DeviceError, UnknownNameError
+from costhub.errors import ArgumentError, DeviceError, UnknownNameError, WorkloadError, last_line
 from costhub.names import close_names
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 MOST_DEVICES = 4
 """How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
+_LLVM_OPTIONS = "cl-opt"
+"""Attribute of a target that sets any option of LLVM for the whole process; TVM crashes on some."""
+_MOST_CORES = 1 << 16
+_LLVM_S = 60.0
+"""Time limit for LLVM to list its CPUs, which takes milliseconds."""
 _ID = re.compile(r"[0-9a-f]{64}")
 _EXAMPLE = '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}'
 _ADVICE = (
@@ -79,7 +84,7 @@ def find_target(device: str) -> FoundTarget:
         return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
     row = _indexed(device)
     if is_device_file(device):
-        check_mcpu(_read_target(str(row["target"])), advice=f"The target in {device} names it.")
+        check_llvm(_read_target(str(row["target"])), advice=f"The target in {device} names it.")
     return FoundTarget(row, CompileTarget(str(row["target"])))
 
 
@@ -98,7 +103,8 @@ def _indexed(device: str) -> dict[str, Any]:
     if is_file:
         if not isinstance(found.target, str):
             raise DeviceError(f"The target in {device} is {found.target!r:.99}, and a text in JSON was expected.")
-        _read_target(found.target)
+        if _LLVM_OPTIONS in _read_target(found.target):
+            raise DeviceError(f"The target in {device} has {_LLVM_OPTIONS}: no options of LLVM are taken from a file.")
     return found.row()
 
 
@@ -118,9 +124,27 @@ def _read_target(text: str) -> dict[str, Any]:
     if target.get("kind") == "rocm":
         raise _not_a_cpu(text[:99], "rocm")
     cores = target.get("num-cores")
-    if target.get("kind") != "llvm" or type(cores) is not int or cores < 1:
-        raise ArgumentError(f'A target needs "kind": "llvm" and "num-cores", the number of threads, as in {_EXAMPLE}.')
+    if target.get("kind") != "llvm" or type(cores) is not int or not 1 <= cores <= _MOST_CORES:
+        raise ArgumentError(
+            f'A target needs "kind": "llvm" and "num-cores", the number of threads (at most {_MOST_CORES:,}), as in '
+            f"{_EXAMPLE}."
+        )
+    if not all(part.isprintable() for part in _texts(target)):  # LLVM prints what it does not know
+        raise ArgumentError(f"The target {text!r:.99} has characters that cannot be printed.")
     return dict(target)
+
+
+def _texts(target: dict[str, Any]) -> Iterator[str]:
+    """All texts in a target, its keys included."""
+    left: list[Any] = [target]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list):
+            left += value
 
 
 def _of_json(text: str) -> FoundTarget:
@@ -132,7 +156,7 @@ def _of_json(text: str) -> FoundTarget:
     from costhub.search.zero_trials.compile import CompileTarget
 
     target = _read_target(text)
-    check_mcpu(target)
+    check_llvm(target)
     found = [str(name) for name in codegen.llvm_get_cpu_features(parse_target(text))]
     features = {LINUX_NAMES.get(name, name) for name in found}
     cores = target["num-cores"]
@@ -147,27 +171,61 @@ def _of_json(text: str) -> FoundTarget:
     return FoundTarget(row, CompileTarget(json.dumps(target)))
 
 
-def check_mcpu(target: Mapping[str, Any], *, advice: str = "") -> None:
-    """Refuses a CPU that LLVM does not know: it would compile for a generic one, with a line on stderr.
+def check_llvm(target: Mapping[str, Any], *, advice: str = "") -> None:
+    """Refuses a machine or CPU that LLVM does not know.
+
+    For an unknown CPU, TVM would compile for a generic one, with a line on stderr; an unknown machine crashes it.
 
     Args:
         target: A TVM target of the kind llvm.
         advice: A sentence on where the target is from.
 
     Raises:
+        ArgumentError: LLVM has no such machine.
         UnknownNameError: LLVM has no such CPU.
+    """
+    from costhub.collector.build.linker import is_this_machine
+
+    triple, name = target.get("mtriple"), target.get("mcpu")
+    asked = json.dumps({**target, "mcpu": ""})
+    if triple is None or (isinstance(triple, str) and is_this_machine(triple)):
+        known = cpu_names(asked)
+    else:
+        known = _cpu_names_elsewhere(asked, triple)
+    if isinstance(name, str) and known and name not in known:
+        close = close_names(name, known)
+        raise UnknownNameError("CPU (mcpu)", name, close, "`llc -mcpu=help` of LLVM", advice=advice)
+
+
+def _cpu_names_elsewhere(asked: str, triple: Any) -> list[str]:
+    from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
+    from costhub.isolation.limits import FOR_STRANGERS
+    from costhub.isolation.pool import load_tvm
+
+    try:
+        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+            return child.call(cpu_names, asked, timeout_s=_LLVM_S)
+    except (CallFailed, ChildDied, ChildTimeout) as error:
+        raise ArgumentError(
+            f"TVM cannot generate code for the machine {triple!r:.99} (mtriple); write for example {_EXAMPLE}."
+        ) from error
+
+
+def cpu_names(target: str) -> list[str]:
+    """The CPUs that LLVM knows for the machine of a target, as JSON; an unknown machine crashes the process.
+
+    Raises:
+        WorkloadError: TVM or LLVM does not accept the target.
     """
     from tvm.target import codegen
 
     from costhub.dataset.workload import parse_target
 
-    name = target.get("mcpu")
-    if not isinstance(name, str):
-        return
-    known = [str(each) for each in codegen.llvm_get_cpu_archlist(parse_target(json.dumps({**target, "mcpu": ""})))]
-    if known and name not in known:
-        close = close_names(name, known)
-        raise UnknownNameError("CPU (mcpu)", name, close, "`llc -mcpu=help` of LLVM", advice=advice)
+    parsed = parse_target(target)
+    try:
+        return [str(each) for each in codegen.llvm_get_cpu_archlist(parsed)]
+    except Exception as error:
+        raise WorkloadError(f"LLVM does not accept the target {target:.200} ({last_line(error)}).") from error
 
 
 def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:

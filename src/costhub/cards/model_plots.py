@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.cards.adaptation import ADAPTED, CURVE_PICTURE, MASKS_PICTURE, Shares, by_layer
 from costhub.cards.plots import OTHER, SERIES, diagram, furnish, new_figure, save
+from costhub.isolation.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,8 +36,8 @@ def draw_evaluation(evaluation: Mapping[str, Any]) -> dict[str, bytes]:
     rows = [row for row in evaluation.get("workloads") or () if any(_has(row, key) for key in _SHOWN)]
     if not rows:
         return {}
-    with tempfile.TemporaryDirectory() as folder:
-        return {EVALUATION_PICTURE: plot_evaluation(Path(folder) / EVALUATION_PICTURE, rows).read_bytes()}
+    with ScratchFolder() as scratch:
+        return {EVALUATION_PICTURE: plot_evaluation(scratch.path / EVALUATION_PICTURE, rows).read_bytes()}
 
 
 def plot_evaluation(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -92,10 +92,10 @@ def draw_adaptation(adaptation: Mapping[str, Any]) -> dict[str, bytes]:
     Returns:
         File name -> PNG: the curve, and the masks if the method has any.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, adaptation["curve"])}
+    with ScratchFolder() as scratch:
+        found = {CURVE_PICTURE: plot_adaptation(scratch.path / CURVE_PICTURE, adaptation["curve"])}
         if any(adaptation["transferable"]):
-            path = Path(folder) / MASKS_PICTURE
+            path = scratch.path / MASKS_PICTURE
             found[MASKS_PICTURE] = plot_masks(path, adaptation["transferable"], adaptation["kept"])
         return {name: path.read_bytes() for name, path in found.items()}
 

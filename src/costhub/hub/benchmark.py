@@ -20,6 +20,7 @@ from costhub.cards.site.facts import (
     Track,
     as_number,
 )
+from costhub.cards.tables import one_line
 from costhub.errors import DataError
 from costhub.files import read_regular, refuse_newer
 
@@ -75,7 +76,7 @@ def _refuse_many(tracks: Sequence[Track | ReplayTrack], path: Path) -> None:
 def _origin(part: Mapping[str, Any]) -> dict[str, str]:
     origin = part.get("origin")
     facts = origin if isinstance(origin, Mapping) else {}
-    return {key: facts[key] for key in _ORIGIN if isinstance(facts.get(key), str)}
+    return {key: one_line(facts[key]) for key in _ORIGIN if isinstance(facts.get(key), str)}
 
 
 def _replay(found: Mapping[str, Any], path: Path) -> ReplayBoard | None:
@@ -159,7 +160,7 @@ def _text(mapping: Mapping[str, Any], key: str, path: Path) -> str:
     found = mapping.get(key)
     if not isinstance(found, str):
         raise DataError(f"{path} is not a leaderboard: expected a string as `{key}`, got {type(found).__name__}.")
-    return found
+    return one_line(found)  # a page shows it, and anybody may have written it
 
 
 def _count(mapping: Mapping[str, Any], key: str, path: Path) -> int:

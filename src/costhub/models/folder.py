@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from costhub.errors import ModelError, UnknownNameError
 from costhub.files import read_regular, swap_in
+from costhub.isolation.scratch import ScratchFolder
 from costhub.models.architectures import new_model
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
@@ -52,8 +53,8 @@ def save_model(
         )
     check_replaceable(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        new = Path(temporary) / "new"
+    with ScratchFolder(folder.parent) as scratch:
+        new = scratch.path / "new"
         new.mkdir()
         model.save_weights(new)
         contents: dict[str, str | bytes] = {
@@ -64,7 +65,8 @@ def save_model(
             (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(new)
         if folder.exists():
-            swap_in(folder, new, Path(f"{temporary}-old"))
+            # Not within the scratch folder, nor under a name like it: that one may be removed at any time.
+            swap_in(folder, new, folder.with_name(f".{folder.name}-old-{secrets.token_hex(6)}"))
         else:
             new.rename(folder)
     return folder

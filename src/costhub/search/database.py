@@ -13,6 +13,9 @@ from costhub.dataset.tile_intrinsics import register_tiles_of
 from costhub.dataset.trace import check_decisions, imports_code
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import load_tvm
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
 
 FILES = ("database_workload.json", "database_tuning_record.json")
@@ -20,6 +23,8 @@ MOST_FILE_BYTES = 4 << 30
 """Of a file of a search's folder: far more than any search writes."""
 MOST_LINE_BYTES = 8 << 20
 _PIECE = 1 << 20
+_WORKLOADS_S = 600.0
+"""Time limit for reading the workloads of a folder, which takes milliseconds for each."""
 
 
 def measured_programs(folder: Path) -> int:
@@ -29,11 +34,11 @@ def measured_programs(folder: Path) -> int:
         folder: The folder of `FILES`.
 
     Raises:
-        OSError: Their file cannot be read.
+        DataError: Their file cannot be read, is a link, or is larger than any search writes.
     """
     records, count = folder / FILES[1], 0
     if records.is_file():
-        with records.open("rb") as file:
+        with open_regular(records, limit=MOST_FILE_BYTES, follow=False, error=DataError) as file:
             while piece := file.read(_PIECE):
                 count += piece.count(b"\n")
     return count
@@ -78,16 +83,23 @@ class SearchFolder:
 class SearchDatabase:
     """A ``ms.database.JSONDatabase`` in a folder, readable by stock TVM; created if it is missing.
 
-    A line that an interrupted search left unfinished is dropped, since TVM cannot open such a file.
+    A line that an interrupted search left unfinished is dropped, since TVM cannot open such a file. The workloads are
+    first read in a child process: they crash TVM if they are damaged in the right way.
 
     Args:
         folder: The folder of `FILES`.
+
+    Raises:
+        DataError: A workload cannot be read.
+        CosthubError: As for `open_database`.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
             drop_unfinished_line(folder / name)
+            _refuse_other_files(folder / name)
+        _try_workloads(folder / FILES[0])
         self.database = open_database(folder)
 
     def records(self, mod: Any, target: Any) -> list[DatabaseRecord]:
@@ -147,6 +159,40 @@ def _refuse_other_files(path: Path) -> None:
     """
     if path.is_symlink() or path.exists():
         open_regular(path, limit=MOST_FILE_BYTES, follow=False, error=DataError).close()
+
+
+def _try_workloads(path: Path) -> None:
+    """Lets a child process read the workloads, if there are any.
+
+    Raises:
+        DataError: One cannot be read.
+    """
+    if not path.exists() or not path.stat().st_size:
+        return
+    try:
+        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+            why = child.call(unreadable_workload, os.fspath(path), timeout_s=_WORKLOADS_S)
+    except (ChildDied, ChildTimeout):
+        why = "TVM crashes on one of them, or takes too long"
+    if why:
+        raise DataError(f"{path} cannot be read ({why}). {_DOCTOR}")
+
+
+def unreadable_workload(path: str) -> str:
+    """Reads the workloads of a database as TVM does when it opens it; call it in a child process.
+
+    Returns:
+        The line of the first one that TVM cannot read, and why; empty if it reads all.
+    """
+    from tvm.s_tir.meta_schedule.database import Workload
+
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                Workload.from_json(json.loads(line))
+            except Exception as error:  # of any kind, from TVM
+                return f"line {number}: {last_line(error)}"
+    return ""
 
 
 def _refuse_hostile_lines(records: Path) -> None:

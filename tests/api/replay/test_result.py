@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -64,3 +65,14 @@ def test_the_curves_are_drawn(result: ReplayResult, name: str, tmp_path: Path) -
     path = plot_curves(result, tmp_path / name)
 
     assert path.stat().st_size > 2000
+
+
+def test_ids_of_somebody_else_stay_in_the_folder(result: ReplayResult, tmp_path: Path) -> None:
+    scores = tuple(
+        dataclasses.replace(each, workload_id="../../../../x", device_id="a b") for each in result.scores[:1]
+    )
+
+    files = write_t4(dataclasses.replace(result, scores=scores), WORKLOADS[:1], tmp_path / "t4")
+
+    assert [path.name for path in files] == [f"a_b-.._.._.._.._-seed{seed}.json" for seed in range(2)]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "t4"]

@@ -17,6 +17,7 @@ from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import module_from_json, workload_row
 from costhub.errors import DataError
+from costhub.isolation.scratch import HIDDEN, LOCK, PREFIX
 
 # JSON of the right form; TVM 0.27 reads its null as a pointer.
 CRASHING = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
@@ -170,6 +171,16 @@ def test_workloads_that_tvm_takes_for_one_are_one(
     database.commit_tuning_record(record)
     assert lines(tmp_path / "db" / RECORDS_FILE)[-1][0] == 1
     assert len(lines(tmp_path / "db" / WORKLOADS_FILE)) == 2
+
+
+def test_what_a_killed_process_left_beside_the_folder_is_removed(data: DataFolder, tmp_path: Path) -> None:
+    left = tmp_path / "results" / f"{HIDDEN}{PREFIX}x"
+    left.mkdir(parents=True)
+    (left / LOCK).write_text("")  # nobody holds it
+
+    export_database(data.path, tmp_path / "results" / "out", workers=1, progress=False)
+
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["out"]
 
 
 def test_what_is_there_is_not_overwritten(data: DataFolder, tmp_path: Path) -> None:

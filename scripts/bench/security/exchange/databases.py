@@ -79,8 +79,8 @@ def calling_module() -> str:
     import tvm
     from tvm.script import tirx as T
 
-    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
-    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:  # type: ignore[valid-type]
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
         for i in range(64):
             with T.sblock("b"):
                 v = T.axis.spatial(64, i)
@@ -104,7 +104,7 @@ def _calls(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
         ["Annotate", ["l1", json.dumps(f"int x; // {place.canary}")], ["pragma_import_c"], []],
     ]
     shapes = [["TENSOR", "float32", [64]]] * 2
-    traces: tuple[Any, ...] = ([[], []], [annotated[:2], []], [annotated, []])
+    traces: tuple[list[Any], ...] = ([[], []], [annotated[:2], []], [annotated, []])
     return [*lines, *(with_record(lines[0], workload=1, trace=trace, arguments=shapes) for trace in traces)]
 
 

@@ -12,7 +12,7 @@ from scripts.bench.security.attempt import Attempt, Expected, no_harm
 from scripts.bench.security.data import ESCAPES
 from scripts.bench.security.exchange.databases import Harm, with_record
 from scripts.bench.security.exchange.logs import FAMILY, seen
-from scripts.bench.security.imports import RECORDS, WORKLOADS, database
+from scripts.bench.security.imports import CIRCLE, RECORDS, WORKLOADS, database, workload_line
 from scripts.bench.security.models import TERABYTE, deep
 from scripts.bench.security.names import SCRIPT, in_reports, reaches_terminal
 from scripts.bench.security.place import SECRET, Answer, Command, Place
@@ -95,6 +95,14 @@ def _link(name: str, target: str = "") -> SpoilResults:
     return spoil
 
 
+def _circle(out: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """A second workload whose nodes name one another in a circle."""
+    del place
+    with (out / WORKLOADS).open("ab") as file:
+        file.write(workload_line(CIRCLE.encode()) + b"\n")
+    return lines
+
+
 def _sparse(out: Path, lines: list[bytes], place: Place) -> None:
     del lines, place
     with (out / RECORDS).open("wb") as file:
@@ -154,6 +162,7 @@ _TUNED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (
     ("128q", "a report whose texts a terminal or a browser obeys", tuned(**_NAMED), "either", page_obeys),
     ("128r", "a report whose kernels a browser obeys",
      tuned(workloads=[{**_ROW, "curve": [[1, 1.0, 5.0]]}], networks=[_NETWORK]), "either", page_obeys),
+    ("128aa", "a workload whose nodes name one another in a circle", _circle, "either", no_harm),
     ("128s", "a report whose page is a link to the user's own file", _link("report.html"), "either", secret_changed),
 )  # fmt: skip
 _COMPILED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (

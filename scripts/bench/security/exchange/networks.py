@@ -160,6 +160,7 @@ def _target(**values: Any) -> str:
 
 
 ESTIMATE = f"estimate {SOFTMAX} --device DEVICE"
+NETWORK = "estimate bert_tiny --device DEVICE"
 COMPILE = f"compile {SOFTMAX} --device DEVICE --source model --pool 4 --out OUT"
 _TINY = 5e-324
 _DEVICES: tuple[tuple[str, str, str, str | MakeFile, Expected], ...] = (
@@ -179,6 +180,11 @@ _DEVICES: tuple[tuple[str, str, str, str | MakeFile, Expected], ...] = (
      device(target=_target(**{"cl-opt": ["-load=CANARY.so", "-print-after-all"]})), "either"),
     ("134n", "a target with a path as its machine", COMPILE, device(target=_target(mtriple="../../x-linux-gnu")),
      "either"),
+    ("134r", "a target with a path as its machine", NETWORK, device(target=_target(mtriple="../../x-linux-gnu")),
+     "either"),
+    ("134s", "a target with options of LLVM", NETWORK, device(target=_target(**{"cl-opt": ["-load=CANARY.so"]})),
+     "either"),
+    ("134t", "a target that a terminal obeys", NETWORK, device(target=_target(mcpu=f"{ESCAPES}x")), "either"),
     ("134o", "10^9 cores", COMPILE, device(target=_target(**{"num-cores": 10**9})), "either"),
     ("134p", "cores of 400 digits in the target", COMPILE, device(target=_target(**{"num-cores": 10**400})), "either"),
     ("134q", "a target of many attributes", COMPILE, device(target=_target(mattr=["+x"] * 50_000)), "either"),

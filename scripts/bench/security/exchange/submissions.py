@@ -205,23 +205,26 @@ def _many_programs(folder: Path, place: Place) -> None:
         file.writelines(line.replace("XXXX", str(number)) + "\n" for number in range(1_000_000))
 
 
-def _in_device(**values: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda described: described["devices"][DEVICE].update(values)
-
-
 _ANY = "any-cpu-conditioned"
+
+
+def _of_device(**values: Any) -> Callable[[Place], Command]:
+    """A task whose device has other values, for a model that scores by what a device can do."""
+    return task(_nothing, _ANY, task=lambda described: described["devices"][DEVICE].update(values))
+
+
 _AIMED = '[[["Split",["l0",-1,4611686018427387904],[true,true],["l1","l2"]]],[[0,[1,2]],[1000000,[0]]]]'
 _TASKS: tuple[tuple[str, str, Callable[[Place], Command], Expected, Harm], ...] = (
     ("130a", "traces aimed at TVM", task(_nothing, programs=lambda row: row.update(trace=_AIMED)), "either", no_harm),
     ("130b", "workloads that call the system",
      task(_nothing, workloads=lambda row: row.update(module_json=calling_module())), "either", writes("canary")),
-    ("130c", "a device whose cores are text", task(_nothing, _ANY, task=_in_device(cores="x", kind="cpu")), "either",
+    ("130c", "a device whose cores are text", _of_device(cores="x", kind="cpu"), "either",
      no_harm),
-    ("130d", "a device whose cores have 400 digits", task(_nothing, _ANY, task=_in_device(cores=10**400)), "either",
+    ("130d", "a device whose cores have 400 digits", _of_device(cores=10**400), "either",
      no_harm),
-    ("130e", "a device whose figures are lists", task(_nothing, _ANY, task=_in_device(peak_gflops=[1], simd_bits={})),
+    ("130e", "a device whose figures are lists", _of_device(peak_gflops=[1], simd_bits={}),
      "either", no_harm),
-    ("130f", "a device whose kind is a list", task(_nothing, _ANY, task=_in_device(kind=["cpu"], isa_features=7)),
+    ("130f", "a device whose kind is a list", _of_device(kind=["cpu"], isa_features=7),
      "either", no_harm),
     ("130g", "task.json of 400 MB of brackets", task(content("task.json", b"[" + b"[]," * (130 << 20) + b"0]")),
      "refused", no_harm),
@@ -247,9 +250,9 @@ def attempts() -> Iterator[Attempt]:
                       quick=kind in ("129c", "129n"))  # fmt: skip
     for number, text in enumerate(_NUMBERS, start=1):
         made = scored(content("scores.csv", _SCORES.replace(",3\n", f",{text}\n")))
-        answer: Expected = "either" if text == "1_000" else "refused"
+        right: Expected = "either" if text == "1_000" else "refused"
         what = f"bench score, the score {text[:12]!r}"
-        yield Attempt(f"129r{number:02}", FAMILY, what, made, answer, harm=reaches_terminal)
+        yield Attempt(f"129r{number:02}", FAMILY, what, made, right, harm=reaches_terminal)
     what = "bench score --json, a submission that claims its own figures"
     yield Attempt("129s", FAMILY, what, scored(_claims, "--json"), "accepted", harm=says("77.5"))
     for kind, what, made, expected, harm in _TASKS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -203,7 +204,8 @@ def write_t4(result: ReplayResult, workloads: Sequence[ReplayWorkload], folder: 
                 "metadata": {**_metadata(score.device_id), "autotuner": f"costhub {result.strategy}"},
                 "results": [_t4_entry(workload, place) for place in chosen],
             }
-            path = folder / f"{score.device_id}-{score.workload_id[:12]}-seed{seed}.json"
+            name = re.sub(r"[^\w.+-]", "_", f"{score.device_id}-{score.workload_id[:12]}")  # ids may be anybody's
+            path = folder / f"{name}-seed{seed}.json"
             write_replacing(path, json.dumps(document).encode())
             written.append(path)
     return written

@@ -38,7 +38,8 @@ TASK, PROGRAMS, WORKLOADS = "task.json", "programs.jsonl", "workloads.jsonl"
 LATENCY_COLUMNS = ("device_id", "workload_id", "program_id", "latency_s")
 MOST_BYTES = 1 << 30
 """A program takes some 3 kB of text."""
-MOST_PROGRAMS, MOST_WORKLOADS = 1_000_000, 100_000
+MOST_PROGRAMS, MOST_WORKLOADS = 250_000, 100_000
+"""The features of all programs of a task are held at once."""
 _MOST_TASK = 16 << 20
 """Of `task.json`, which describes devices: as JSON, a few bytes may become a hundred."""
 _MOST_LINE = 64 << 20

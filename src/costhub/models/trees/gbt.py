@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import xgboost as xgb
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
+from costhub.isolation.scratch import ScratchFolder
 from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error, nothing_to_learn_error
 from costhub.models.options import added_option, check_choice, check_ranges, check_width, parse_options
 from costhub.models.parts import part_leads, part_widths
@@ -196,8 +196,8 @@ class Gbt(CostModel):
         """
         if not len(blocks):
             raise nothing_to_learn_error(0)
-        with tempfile.TemporaryDirectory(prefix="costhub-trees-", dir=cache) as folder:
-            pooled = _PooledBlocks(self, blocks, cache=str(Path(folder, "bins")) if external else None)
+        with ScratchFolder(cache) as scratch:
+            pooled = _PooledBlocks(self, blocks, cache=str(scratch.path / "bins") if external else None)
             matrix = (xgb.ExtMemQuantileDMatrix if external else xgb.QuantileDMatrix)(pooled)
             if not pooled.is_informative:
                 raise nothing_to_learn_error(matrix.num_row())

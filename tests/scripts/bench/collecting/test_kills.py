@@ -27,6 +27,16 @@ child.kill()
 """
 
 
+class ParentAtLast(random.Random):
+    """Always the first victim, the parent, at the last moment."""
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
+
+    def uniform(self, a: float, b: float) -> float:
+        return max(a, b)
+
+
 @pytest.fixture
 def killer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Killer]:
     """A command that writes eight letters, and goes on where it was killed; its child ends by itself or not."""
@@ -55,8 +65,7 @@ def test_a_command_that_goes_on_comes_to_the_same_end(killer: Callable[..., Kill
 
 def test_a_child_that_outlives_its_parent_is_an_orphan_and_is_ended(killer: Callable[..., Killer]) -> None:
     one = killer(sleep=60.0, last="time.sleep(60)")
-    one.rng.choice = lambda names: names[0]  # type: ignore[method-assign] # the parent
-    one.rng.uniform = lambda least, most: most  # type: ignore[method-assign]
+    one.rng = ParentAtLast()
 
     one.kill_once({"text": "x" * 8}, 6.0)
 
