@@ -306,7 +306,7 @@ def test_where_tune_would_take_another_model_the_command_that_shows_its_figures_
     data, out = build_data(tmp_path / "my data", device_id=device_id, each=16), tmp_path / "model"
     if devices == 2:
         build_data(data, device_id="acme-two")
-    more = ["--arch", "mlp", "--device", device_id, "--method", "frozen", "--trials", "40"]
+    more = ["--arch", "mlp", "--device", device_id, "--method", "frozen", "--trials", "40", "--seed", "1"]
 
     assert adapt("auto", data, out, *more) == 0
 
@@ -316,7 +316,7 @@ def test_where_tune_would_take_another_model_the_command_that_shows_its_figures_
     assert told is not None
     words = shlex.split(told[2])
     which = ["--device", device_id] if devices == 2 else []
-    assert words == ["adapt", default, "--data", str(data), *which, "--out", "OTHER"]
+    assert words == ["adapt", default, "--data", str(data), *which, "--seed", "1", "--trials", "40", "--out", "OTHER"]
     assert told[1] == default
     # It shows both models, and measures nothing.
     rows = DataFolder.open(data).measurements().num_rows

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from costhub.errors import CosthubError
+from costhub.hub import lock as module
 from costhub.hub.catalogue.hubs import EMBEDDED, HUB_VARIABLE
 from costhub.hub.lock import (
     LockError,
     LockFileError,
+    Pin,
     check_lock,
     find_locked,
     lock,
@@ -190,3 +192,15 @@ def test_a_folder_beside_the_file_does_not_take_the_place_of_a_hub(
 
     with pytest.raises(LockError, match="is a folder on this machine"):
         find_locked("acme-one", path=path)
+
+
+def test_a_name_that_no_lock_file_can_hold_is_refused_before_it_is_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device may have a plus sign in its name, and its models are named after it."""
+    monkeypatch.setattr(module, "pin_model", lambda name: Pin("model", name, f"costhub/{name}-gbt", "0" * 64))
+
+    with pytest.raises(LockFileError, match=r"costhub/acme\+one-gbt cannot be locked"):
+        lock(["acme+one"], path=path)
+
+    assert not path.exists()

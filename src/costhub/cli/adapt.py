@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import check_names
@@ -296,9 +297,9 @@ def command(
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
     check = partial(_check_device, named=None if allow_other_kind else named, out=out)
     stored = None
-    if data is not None and not (suites or networks or tracker):
+    if _is_stored(click.get_current_context().params):
         _refuse(STOP_WITH_DATA, stop)
-        stored = _stored_target(data, device, chosen, trials, seed, check)
+        stored = _stored_target(str(data), device, chosen, trials, seed, check)
         opened: AbstractContextManager[AdaptTarget] = nullcontext(stored)
     else:
         _refuse_stored(chosen, data)
@@ -315,6 +316,11 @@ def command(
         result = replace(_carry(named, target, replace(how, stop=stop)), asked=asked)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
+
+
+def _is_stored(asked: Mapping[str, Any]) -> bool:
+    """Whether the model learns from the measurements in --data alone."""
+    return asked["data"] is not None and not (asked["suites"] or asked["networks"] or asked["tracker"])
 
 
 def _check_device(row: Mapping[str, Any], *, named: ResolvedModel | None, out: Path) -> None:
@@ -475,9 +481,14 @@ def _from_same_rows(source: str, target: AdaptTarget) -> str:
     """The command that adapts another source without measuring anything."""
     from costhub.dataset.folder import DataFolder
 
-    several = len(DataFolder.open(target.data).device_ids()) > 1
-    device = ["--device", str(target.row["device_id"])] if several else []
-    return shlex.join(["costhub", "adapt", source, "--data", str(target.data), *device, "--out", "OTHER"])
+    context = click.get_current_context()
+    # After a measurement, the folder holds the programs that --trials asked for.
+    kept = {"chosen": "--split", "seed": "--seed"} | ({"trials": "--trials"} if _is_stored(context.params) else {})
+    typed = [key for key in kept if context.get_parameter_source(key) is ParameterSource.COMMANDLINE]
+    options = [part for key in typed for part in (kept[key], str(context.params[key]))]
+    if len(DataFolder.open(target.data).device_ids()) > 1:
+        options = ["--device", str(target.row["device_id"]), *options]
+    return shlex.join(["costhub", "adapt", source, "--data", str(target.data), *options, "--out", "OTHER"])
 
 
 def _figures(model: CostModel, test: Programs | None, data: Path) -> dict[str, Any] | None:

@@ -136,11 +136,21 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
     if not names:
         raise LockFileError(f"There is nothing to lock: {path} does not exist. Name models, or datasets with --data.")
     pins = {(pin.kind, pin.name): pin for pin in kept}
-    pins |= {(kind, name): pin_model(name) if kind == "model" else pin_dataset(name) for kind, name in names}
+    pins |= {(kind, name): _readable(pin_model(name) if kind == "model" else pin_dataset(name)) for kind, name in names}
     ordered = tuple(pins[key] for key in sorted(pins))
     entries = [{key: value for key, value in vars(pin).items() if value is not None} for pin in ordered]
     write_replacing(path, (json.dumps({"version": LOCK_VERSION, "pins": entries}, indent=2) + "\n").encode())
     return ordered
+
+
+def _readable(pin: Pin) -> Pin:
+    """The pin; refuses one that `read_lock` would refuse."""
+    if not REPOSITORY.fullmatch(pin.resolved):
+        raise LockFileError(
+            f"{pin.resolved} cannot be locked: a lock file takes names of the form ORG/NAME in letters, digits, `.`, "
+            "`_` and `-`. Publish it under such a name."
+        )
+    return pin
 
 
 def read_lock(path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:

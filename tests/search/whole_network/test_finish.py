@@ -27,6 +27,7 @@ from costhub.search.whole_network.finish import (
     _Forms,
     compare_outputs,
     finish_network,
+    finish_untimed,
     rms_error,
 )
 from costhub.search.whole_network.network_timer import ROUNDS, SECONDS, NetworkTimer
@@ -218,6 +219,30 @@ def test_a_network_that_cannot_be_compiled_is_a_sentence(tmp_path: Path, target:
 
     assert "The network broken was tuned, but TVM cannot compile it as a whole" in (found.error or "")
     assert found.latencies == {}
+
+
+@pytest.mark.parametrize(("runs_here", "untuned"), [(True, True), (False, False)])
+def test_a_network_of_tvm_for_another_machine_is_not_compiled_only_to_be_compared(
+    runs_here: bool, untuned: bool, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[bool] = []
+
+    def build(forms: _Forms) -> str:
+        compiled.append(forms.with_untuned)
+        return "nothing was compiled"
+
+    monkeypatch.setattr(_Forms, "build", build)
+    whole: dict[str, Any] = {
+        "label": "net",
+        "target": target,
+        "database": tmp_path,
+        "out": tmp_path,
+        "runs_here": runs_here,
+    }
+
+    finish_untimed("net.json", **whole)
+
+    assert compiled == [untuned]
 
 
 class Outputs:

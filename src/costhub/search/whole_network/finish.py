@@ -177,7 +177,7 @@ def finish_untimed(
         return _with_stages(finished, stages)
 
     report_step(f"compiling {label}")
-    with _forms(network, target, database, lowering) as forms:
+    with _forms(network, target, database, lowering, is_compared=runs_here) as forms:
         return _finished(forms, label, out, checked, f"TVM cannot compile {label} as a whole")
 
 
@@ -229,12 +229,18 @@ class _Forms:
 
 @contextmanager
 def _forms(
-    network: str, target: str, database: Path, lowering: Lowering, *, with_untuned: bool = False
+    network: str,
+    target: str,
+    database: Path,
+    lowering: Lowering,
+    *,
+    with_untuned: bool = False,
+    is_compared: bool = True,
 ) -> Iterator[_Forms]:
-    """The forms in a temporary folder; where the untuned one is the reference, it is compiled in any case."""
+    """The forms in a temporary folder; where outputs are compared with the untuned form's, it is compiled, too."""
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as folder:
         forms = _Forms(network, target, os.fspath(database.resolve()), lowering, folder, with_untuned)
-        yield replace(forms, with_untuned=with_untuned or forms.reference == UNTUNED)
+        yield replace(forms, with_untuned=with_untuned or (is_compared and forms.reference == UNTUNED))
 
 
 def _finished(
