@@ -18,7 +18,7 @@ setup: $(STAMP)  ## make .venv with the pinned versions; again only when they ch
 # torch first, by itself: it is the largest download, and the one whose build (CPU or CUDA) pip's settings choose.
 # No build isolation: the setuptools that builds is then the pinned one, and nothing is fetched behind pip's back.
 $(STAMP): pyproject.toml constraints.txt
-	@echo 'Making $(VENV): some 2 GB, one to five minutes'
+	@echo 'Making $(VENV): 2 GB with the CPU build of torch, 6 GB with its CUDA build; one to five minutes'
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) setuptools torch
 	@$(PIP) --no-build-isolation --editable '.[dev]'

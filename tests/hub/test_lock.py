@@ -204,3 +204,8 @@ def test_a_name_that_no_lock_file_can_hold_is_refused_before_it_is_written(
         lock(["acme+one"], path=path)
 
     assert not path.exists()
+
+
+def test_a_dataset_on_the_hugging_face_hub_is_pinned_by_its_address(path: Path) -> None:
+    with pytest.raises(LockFileError, match="Write the commit into the address instead: hf-hub:ORG/NAME@COMMIT"):
+        lock(datasets=["hf-hub:lab/data"], path=path)

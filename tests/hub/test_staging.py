@@ -113,6 +113,15 @@ def test_names_that_tell_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -
     assert own_names() == ("ada-laptop", "ada-laptop.lab.example", "adal")
 
 
+@pytest.mark.parametrize("host", ["a100", "EPYC", "zen4", "jetson"])
+def test_a_host_with_the_name_of_its_hardware_tells_nothing(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
+    monkeypatch.setattr(getpass, "getuser", lambda: "lovelace")
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/lovelace"))
+
+    assert own_names() == ("lovelace",)
+
+
 def test_a_user_without_a_name_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> str:
         raise OSError("no such user")

@@ -318,7 +318,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
     Says nothing for boards, which are probed on the board itself, or for a device that the model is for.
     """
     from costhub.collector.device.local import limits_of, local_limits
-    from costhub.hub.catalogue.devices import complete_device_row, knows_instructions
+    from costhub.hub.catalogue.devices import complete_device_row, find_device, knows_instructions
 
     device_id = str(measurer.device["device_id"])
     if measurer.boards is not None or device_id in model.devices or not model.devices:
@@ -338,7 +338,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
             f"{model.name} is a model for {parts[0]}, a part of this machine, and this search is for {device_id}: "
             f"`--device {parts[0]}` tunes for the model's device, `--model auto` takes the best model for this one."
         )
-    elif not knows_instructions(model.devices, measurer.device):
+    elif any(find_device(name) for name in model.devices) and not knows_instructions(model.devices, measurer.device):
         sentences.append(
             f"No model here has learned from {device_id} or its instruction set: "
             f"`costhub adapt auto --device {device_id} --out my-model/` makes one from measurements, and "

@@ -414,7 +414,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     if how.stop is not None and (advice := _advice(named, row, how.arch)):
         click.echo(advice, err=True)
     found, source = _source(named, target, how.arch, how.seed)
-    if source.info is not None and row["device_id"] in source.info.device_ids:
+    if row["device_id"] in found.entry.devices:
         name = found.entry.name
         click.echo(f"{name} has already learned from {row['device_id']}, so adapting it may gain little.", err=True)
     method = how.method()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -21,7 +21,7 @@ from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.features.specs import DEFAULT_SPEC, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
-from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.dataset.programs import FloatArray, IntArray, Programs, is_among
 from costhub.errors import DataError
 
 BLOCK_PROGRAMS = 16_384
@@ -116,9 +116,9 @@ class ProgramBlock:
                 yield self.take(np.arange(start, end))
                 start = end
 
-    def of_workloads(self, ids: set[str]) -> ProgramBlock:
-        """Returns the programs whose workload is in `ids`."""
-        is_chosen = np.array([name in ids for name in self.workload_ids], dtype=bool)
+    def of_workloads(self, ids: Collection[str]) -> ProgramBlock:
+        """Returns the programs whose workload is in `ids`, or is the single one named."""
+        is_chosen = is_among(ids, self.workload_ids)
         return self.take(np.flatnonzero(is_chosen[self.workload]))
 
     def at_most(self, count: int, *, seed: int) -> ProgramBlock:
@@ -314,13 +314,14 @@ class ProgramBlocks(Sequence[Programs]):
                 counts[name] = counts.get(name, 0) + number
         return counts
 
-    def of_workloads(self, ids: set[str]) -> ProgramBlocks:
-        """Selects the programs whose workload is in `ids`."""
+    def of_workloads(self, ids: Collection[str]) -> ProgramBlocks:
+        """Selects the programs whose workload is in `ids`, or is the single one named."""
         chosen = (block.of_workloads(ids) for block in self.blocks)
         return ProgramBlocks(tuple(block for block in chosen if len(block.keys)))
 
-    def of_devices(self, ids: set[str]) -> ProgramBlocks:
-        """Selects the programs that were measured on the devices in `ids`."""
+    def of_devices(self, ids: Collection[str]) -> ProgramBlocks:
+        """Selects the programs that were measured on the devices in `ids`, or on the single one named."""
+        ids = {ids} if isinstance(ids, str) else set(ids)
         return ProgramBlocks(tuple(block for block in self.blocks if block.features.device_id in ids))
 
     def share(self, number: int, of: int) -> ProgramBlocks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -216,13 +216,13 @@ class Programs:
         """Selects the programs that did not fail."""
         return self if self.is_ok.all() else self.select(self.is_ok)
 
-    def of_workloads(self, ids: set[str]) -> Programs:
-        """Selects the programs whose workload is in `ids`."""
-        return self.select(_is_among(ids, self.workload_ids)[self.workload])
+    def of_workloads(self, ids: Collection[str]) -> Programs:
+        """Selects the programs whose workload is in `ids`, or is the single one named."""
+        return self.select(is_among(ids, self.workload_ids)[self.workload])
 
-    def of_devices(self, ids: set[str]) -> Programs:
-        """Selects the programs whose device is in `ids`."""
-        return self.select(_is_among(ids, self.device_ids)[self.device])
+    def of_devices(self, ids: Collection[str]) -> Programs:
+        """Selects the programs whose device is in `ids`, or is the single one named."""
+        return self.select(is_among(ids, self.device_ids)[self.device])
 
     def at_most(self, count: int, *, seed: int) -> Programs:
         """Draws at most `count` programs of each workload on each device at random, keeping their order.
@@ -268,7 +268,7 @@ class Programs:
         if share == 0 or held_out < 2:
             return self, None
         chosen = np.random.default_rng(seed).permutation(len(names))[:held_out]
-        is_held_out = _is_among({names[i] for i in chosen}, self.workload_ids)[self.workload]
+        is_held_out = is_among({names[i] for i in chosen}, self.workload_ids)[self.workload]
         return self.select(~is_held_out), self.select(is_held_out)
 
 
@@ -294,7 +294,9 @@ def row_numbers(starts: IntArray, counts: IntArray) -> IntArray:
     return np.repeat(starts, counts) + within
 
 
-def _is_among(chosen: set[str], ids: tuple[str, ...]) -> BoolArray:
+def is_among(chosen: Collection[str], ids: Sequence[str]) -> BoolArray:
+    """Which of some ids are chosen; a text is a single one, not its letters."""
+    chosen = {chosen} if isinstance(chosen, str) else set(chosen)
     return np.array([name in chosen for name in ids], dtype=bool)
 
 

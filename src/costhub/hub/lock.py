@@ -96,6 +96,11 @@ def pin_dataset(name: str) -> Pin:
         >>> pin_dataset("nvidia-h200").resolved
         'costhub/nvidia-h200'
     """
+    if name.startswith(HF_PREFIX):
+        raise LockFileError(
+            f"{name} is on the Hugging Face hub, whose datasets are not locked. Write the commit into the address "
+            "instead: hf-hub:ORG/NAME@COMMIT."
+        )
     place = find_data(name)
     if place.dataset is None:
         raise LockFileError(

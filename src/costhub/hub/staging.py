@@ -25,6 +25,7 @@ from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard_set import shard_paths
 from costhub.errors import DataError, RefusedError
 from costhub.files import copy_regular, read_regular
+from costhub.hub.catalogue.devices import load_devices
 from costhub.hub.catalogue.hubs import CONFIG
 from costhub.hub.install import write_card_from_figures
 from costhub.hub.model_check.model_files import check_model_files
@@ -40,6 +41,7 @@ _NAME_COLUMNS = (*(name for name in PERSONAL_COLUMNS if name != "contributor"), 
 _DEVICE_NAME_COLUMNS = ("device_id", "aliases", "model_name", "driver", "probe_method", "governor")
 _COMMON_NAMES = frozenset(
     {"localhost", "root", "user", "users", "home", "ubuntu", "debian", "runner", "admin", "nobody", "builder"}
+    | {"nvidia", "intel", "jetson", "orin", "ryzen", "threadripper", "raspberrypi"}
 )
 _SHORTEST_NAME = 4
 """A shorter name occurs in too many words."""
@@ -216,7 +218,7 @@ def personal_texts(files: Mapping[str, Path], public: Iterable[str] = ()) -> lis
 
 
 def own_names() -> tuple[str, ...]:
-    """The names of this machine and its user, without common ones.
+    """The names of this machine and its user, without common ones and those of hardware, such as `a100` for a host.
 
     Example:
         >>> "root" in own_names()
@@ -225,7 +227,9 @@ def own_names() -> tuple[str, ...]:
     names = {socket.gethostname(), socket.gethostname().partition(".")[0], Path.home().name}
     with contextlib.suppress(OSError, KeyError):  # a user without a name, as in some containers
         names.add(getpass.getuser())
-    return tuple(sorted(n for n in names if len(n) >= _SHORTEST_NAME and n.casefold() not in _COMMON_NAMES))
+    hardware = [text for d in load_devices() for text in (d.device_id, *d.aliases, d.model_name or "")]
+    telling = (name for name in names if len(name) >= _SHORTEST_NAME and name.casefold() not in _COMMON_NAMES)
+    return tuple(sorted(name for name in telling if not any(_holds_word(name, text) for text in hardware)))
 
 
 def own_names_in(folder: str | Path, names: Iterable[str] | None = None) -> list[str]:

@@ -76,6 +76,9 @@ def test_a_kernel_above_the_peak_shows_that_the_probe_was_disturbed() -> None:
     fast = report(peak_gflops=100.0, workloads=[row("k0", gflops=104.0)])
 
     assert "so other programs disturbed its probe" in " ".join(summary_text(fast).split())
+    indexed = " ".join(summary_text({**fast, "peak_source": "index"}).split())
+    assert "measured on another machine of this kind" in indexed
+    assert "disturbed its probe" not in indexed
     assert "disturbed its probe" not in summary_text(report(peak_gflops=1e6, workloads=[row("k0", gflops=104.0)]))
 
 

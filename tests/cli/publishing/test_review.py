@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,23 @@ def test_after_the_merge_of_a_pull_request_the_commands_name_its_dataset(
 
     done = costhub("review", f"hf-hub:acme/data@refs/pr/{sent.pull_request}", "--merge", "--shallow")
 
+    merged = re.search(r"^Merged: ([0-9a-f]+)$", done.out, re.MULTILINE)
+    assert merged is not None
+    folder = f"renewed-{merged[1][:7]}/"
     assert done.out.splitlines()[-1] == (
-        "The card is unchanged; `hf download acme/data --repo-type dataset --local-dir renewed/`, then "
-        "`costhub publish renewed/ --to hf-hub:acme/data` renews its licences and contributors."
+        f"The card is unchanged; `hf download acme/data --repo-type dataset --local-dir {folder}`, then "
+        f"`costhub publish {folder} --to hf-hub:acme/data` renews its licences and contributors."
     )
+
+
+def test_a_merge_that_is_run_again_closes_what_is_known(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    held = measured(tmp_path / "held", 0, 5)
+    inbox = measured(held / "contributions" / "abc", 0, 5)
+
+    done = costhub("review", str(inbox), "--merge", "--shallow")
+
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "Closed: all of its rows were in the tables already."
 
 
 def test_a_contribution_that_may_not_be_removed_is_said_to_be_merged(

@@ -253,6 +253,17 @@ def test_a_pickle_that_was_not_looked_at_does_not_run_either(
     assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
 
+def test_weights_on_a_device_that_torch_lacks_are_refused(exported: Entries, write: Callable[..., Path]) -> None:
+    place = "n/data/weights/model_weights_config.json"
+    assert b'"type": "cpu"' in exported[place]
+    entries = {**exported, place: exported[place].replace(b'"type": "cpu"', b'"type": "xla"')}
+
+    with pytest.raises(
+        WorkloadError, match=r"exported on 'xla', a device that torch cannot use here; export network\.cpu"
+    ):
+        load_exported(write(entries))
+
+
 def test_an_archive_that_grows_is_refused(exported: Entries, write: Callable[..., Path]) -> None:
     with pytest.raises(WorkloadError, match="compressed files"):
         load_exported(write({**exported, "n/extra/a": bytes(1 << 20)}, compression=zipfile.ZIP_DEFLATED))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import re
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,31 @@ def test_the_whole_zoo_gives_many_workloads_of_many_families(target: str) -> Non
     assert len({w.name for w in workloads}) == len(workloads)
     assert len({w.family for w in workloads}) >= 9
     assert {label for w in workloads for label, _ in w.networks} == {n.label for n in NETWORKS.values()}
+
+
+@dataclass
+class Output:
+    """As libraries define outputs of their networks."""
+
+    logits: torch.Tensor
+
+
+class WithOutput(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> Output:
+        return Output(self.layer(x))
+
+
+def test_outputs_of_a_class_of_another_library_are_a_sentence(tmp_path: Path, target: str) -> None:
+    with contextlib.suppress(ValueError):  # it has been registered by an earlier run
+        torch.export.register_dataclass(Output, serialized_type_name="elsewhere.Output")
+    path = tmp_path / "classy.pt2"
+    torch.export.save(torch.export.export(WithOutput().eval(), (torch.randn(2, 8),)), path)
+
+    with pytest.raises(
+        WorkloadError, match=r"returns objects of 'elsewhere\.Output', a class of a library .*export a module"
+    ):
+        network_workloads([str(path)], target=target)

@@ -68,6 +68,15 @@ def test_rows_under_new_names_are_found() -> None:
     assert "40 rows under new names" in weights(rows(prefix="stolen"), rows())[0][1]
 
 
+def test_a_single_time_under_a_new_name_is_found_too() -> None:
+    """One dataset with both would break a rule of `costhub check`."""
+    held = rows().to_pylist()
+    once = [{**row, "run_s": row["run_s"][:1]} for row in held]
+    new = [{**row, "record_id": f"stolen{number}"} for number, row in enumerate(once)]
+
+    assert "40 rows under new names" in weights(pa.Table.from_pylist(new), pa.Table.from_pylist(once))[0][1]
+
+
 def test_another_device_under_the_same_name_is_refused() -> None:
     slower = weights(rows(prefix="n", seed=1, factor=2.0), rows())
     other_order = weights(rows(prefix="n", seed=1, order=-1, factor=0.02), rows())

@@ -129,6 +129,16 @@ def test_a_new_device_lands_beside_one_that_is_held(measured: Any, tmp_path: Pat
     assert refusals(other, held) == []
 
 
+@pytest.mark.parametrize("native_first", [True, False])
+def test_rows_of_two_compilers_are_not_one_dataset(native_first: bool, measured: Any, tmp_path: Path) -> None:
+    native = measured(tmp_path / "native", 0, 5)
+    replayed = with_rows(measured(tmp_path / "more", 10, 5), tmp_path / "replayed", transplanted_from="ansor")
+    held, new = (native, replayed) if native_first else (replayed, native)
+
+    assert [what for what in refusals(new, held) if "replayed from another compiler's logs" in what] != []
+    assert [what for what in refusals(new, None) if "another compiler's" in what] == []
+
+
 def test_a_record_of_another_device_is_refused(measured: Any, tmp_path: Path) -> None:
     held = measured(tmp_path / "held", 0, 5)
     new = with_rows(held, tmp_path / "new", device_id="other-cpu")

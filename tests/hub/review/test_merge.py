@@ -42,6 +42,23 @@ def test_a_folder_that_is_new_gets_all(measured: Any, tmp_path: Path) -> None:
     assert DataFolder.open(tmp_path / "made").devices().equals(DataFolder.open(new).devices())
 
 
+def test_another_workload_of_the_same_name_gets_a_name_of_its_own(measured: Any, tmp_path: Path) -> None:
+    hub, new = measured(tmp_path / "hub", 0, 10), measured(tmp_path / "new", 1000, 400)
+    held = DataFolder.open(hub).workloads(["workload_id", "name"]).to_pylist()
+    folder = DataFolder.open(new)
+    other = next(
+        row for row in folder.workloads().to_pylist() if row["workload_id"] not in {w["workload_id"] for w in held}
+    )
+    folder.put_workloads([{**other, "name": held[0]["name"]}])
+
+    merge_into(new, hub)
+
+    names = {row["workload_id"]: row["name"] for row in DataFolder.open(hub).workloads().to_pylist()}
+    assert names[held[0]["workload_id"]] == held[0]["name"]
+    assert names[other["workload_id"]] == f"{held[0]['name']}_2"
+    assert len(set(names.values())) == len(names)
+
+
 def test_what_the_hub_says_of_a_device_stays(measured: Any, tmp_path: Path) -> None:
     hub, new = measured(tmp_path / "hub", 0, 10), measured(tmp_path / "new", 20, 10)
     folder = DataFolder.open(new)

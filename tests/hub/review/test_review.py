@@ -116,12 +116,13 @@ def test_a_merge_whose_answer_was_lost_is_finished_by_the_next_run(
     assert hugging_face.pulls[REPO][0].status == "open"
     done = review(address, deep=False, merge=True)
 
-    assert (done.verdict.is_accepted, done.merged) == (False, None)
+    assert (done.verdict.is_accepted, done.merged, done.closed) == (False, None, True)
     assert (hugging_face.pulls[REPO][0].status, hugging_face.refs[REPO]["main"]) == ("closed", before)
 
     held = measured(tmp_path / "held", 0, 5)
     inbox = measured(held / "contributions/0123456789abcdef", 0, 5)
-    assert not review(str(inbox), against=str(held), merge=True, deep=False).verdict.is_accepted
+    done = review(str(inbox), against=str(held), merge=True, deep=False)
+    assert (done.verdict.is_accepted, done.closed) == (False, True)
     assert not inbox.exists()
 
 

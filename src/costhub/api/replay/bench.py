@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +20,7 @@ from costhub.models.own_code import imported, name_of, own_scorer
 from costhub.progress import bar
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import REPLAY_STRATEGIES, WITHOUT_MODEL, ReplayFactory
-from costhub.search.replay.workloads import WORKLOADS, ReplayWorkload, load_replay
+from costhub.search.replay.workloads import WORKLOADS, ReplayWorkload, densest_workloads, load_replay
 from costhub.transfer.methods.by_name import METHODS
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ def bench_search(
     scores, names, method, devices = [], set(), "", _devices(options)
     # All at once: a model of another kind than the last device must not cost the scores of those before.
     named = {each: _named_model(cast("str", model), each, options) for each in devices if own is None and model}
+    for device in () if options.every else devices:
+        _check_unknown(named.get(device, own), device, options)
     with bar(len(devices) * options.workloads, desc=name, unit="workload", enabled=progress) as shown:
         for device in devices:
             scorer = named.get(device, own)
@@ -140,28 +141,30 @@ def _devices(options: BenchOptions) -> tuple[str, ...]:
     return tuple(options.devices) or (place.device_id or DataFolder.open(place.path).only_device("."),)
 
 
+def _place(device: str, options: BenchOptions) -> tuple[Path, set[str] | None]:
+    """The data folder, and the ids of the workloads to choose from; None for all."""
+    place = find_data(device if options.data is None else options.data)
+    split = SUITE[device] if options.data is None else options.split
+    return Path(place.path), set(find_split(place.path, split).test) if split else None
+
+
 def _workloads(
     device: str, scorer: Any, options: BenchOptions, *, has_features: bool, progress: bool
 ) -> list[ReplayWorkload]:
-    place = find_data(device if options.data is None else options.data)
-    split = SUITE[device] if options.data is None else options.split
-    wanted = set(find_split(place.path, split).test) if split else None
-    return load_replay(
-        Path(place.path),
-        device,
-        workloads=wanted,
-        spec=getattr(scorer, "feature_spec", DEFAULT_SPEC) if has_features else None,
-        count=options.workloads,
-        on_chosen=None if options.every else partial(_check_unknown, scorer),
-        progress=progress,
-    )
+    path, wanted = _place(device, options)
+    spec = getattr(scorer, "feature_spec", DEFAULT_SPEC) if has_features else None
+    return load_replay(path, device, workloads=wanted, spec=spec, count=options.workloads, progress=progress)
 
 
-def _check_unknown(scorer: Any, chosen: Set[str]) -> None:
+def _check_unknown(scorer: Any, device: str, options: BenchOptions) -> None:
     """Refuses a model that has learned from the workloads, on whichever device: two threads are like one."""
     info = getattr(scorer, "info", None)
-    known = chosen & set(info.train_workloads) if info is not None else ()
-    if info is not None and known:
+    if info is None:
+        return
+    path, wanted = _place(device, options)
+    chosen = densest_workloads(path, device, workloads=wanted, count=options.workloads)
+    known = chosen & set(info.train_workloads)
+    if known:
         raise ArgumentError(
             f"{getattr(scorer, 'name', '') or 'The model'} has learned from {len(known)} of these {len(chosen)} "
             f"workloads (on {', '.join(info.device_ids)}), so its score would say little. --all (every=True) runs it "

@@ -130,7 +130,7 @@ def _blocks(summary: Mapping[str, Any], plots: Mapping[str, str]) -> Iterator[Bl
         yield Paragraph(effort)
     if busy:
         yield Paragraph(busy)
-    yield from _kernels(rows, what, peak=peak_text(summary), together=sum_text(summary, rows))
+    yield from _kernels(rows, what, summary=summary)
     yield from _progress(own_rows(summary, rows), plots, what, is_last_of_several=bool(summary.get("earlier")))
     for network in networks:
         yield from usage_blocks(network)
@@ -167,7 +167,7 @@ def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{duration_text(row['best_us'])}{speed}{peak}."
 
 
-def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, together: str) -> Iterator[Block]:
+def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, summary: Mapping[str, Any]) -> Iterator[Block]:
     """The table of kernels, the most time-consuming first, with their peak and sum."""
     by_share = len(rows) > 1 and (what == "kernel" or any((row.get("weight") or 1.0) != 1.0 for row in rows))
     yield Heading("Kernels by their share of the time" if by_share else f"The {what}{'s' if len(rows) > 1 else ''}")
@@ -182,14 +182,14 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, togethe
         "weight": "Calls are those in one run of the network.",
         "share": "Share is latency times calls, of all kernels together.",
         "best_us": "Tuned is the latency of the best program, timed alone.",
-        "of_peak": f"Peak is {peak}; kernels that mostly move data stay far below.",
+        "of_peak": f"Peak is {peak_text(summary)}; kernels that mostly move data stay far below.",
         "untuned_us": "Unscheduled is the latency of the plain loops on one thread.",
         "gain": "Last quarter is by how much the last quarter of its programs lowered the latency.",
     }
     yield Paragraph(" ".join(note for key, note in notes.items() if key in keys), is_note=True)
-    if disturbed := disturbed_peak_text(rows):
+    if disturbed := disturbed_peak_text(rows, summary.get("peak_source")):
         yield Paragraph(disturbed)
-    if together:
+    if together := sum_text(summary, rows):
         yield Paragraph(together)
     if len(rows) > _MOST_ROWS:
         yield Details(f"The other {counted(len(rows) - _MOST_ROWS, what)}", [Table(rows[_MOST_ROWS:], columns)])

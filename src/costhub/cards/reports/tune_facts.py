@@ -272,8 +272,12 @@ def peak_text(summary: Mapping[str, Any]) -> str:
     return f"{peak:,.0f} GFLOP/s in float32{also}{f', {source}' if source else ''}"
 
 
-def disturbed_peak_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Says that the peak was measured too low, if a kernel exceeds it; empty if none does.
+def disturbed_peak_text(rows: Sequence[Mapping[str, Any]], source: str | None = None) -> str:
+    """Says that the peak is too low, if a kernel exceeds it; empty if none does.
+
+    Args:
+        rows: Of the kernels.
+        source: The report's `peak_source`.
 
     Example:
         >>> disturbed_peak_text([{"of_peak": 1.04}]), disturbed_peak_text([{"of_peak": 0.9}, {"of_peak": None}])
@@ -281,6 +285,11 @@ def disturbed_peak_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """
     if not any((row["of_peak"] or 0.0) > 1.0 for row in rows):
         return ""
+    if source == "index":
+        return (
+            "A kernel exceeds this peak, which was measured on another machine of this kind: here, the shares of the "
+            "peak are too high. Latencies are not affected."
+        )
     return "A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe` again."
 
 

@@ -114,6 +114,8 @@ def command(
         every=every,
         t4=t4,
     )
+    if out is not None:  # before minutes of search
+        out.parent.mkdir(parents=True, exist_ok=True)
     with interruptible():
         result = bench_search(strategy, None if model == "none" else model, options=options)
     if out is not None:

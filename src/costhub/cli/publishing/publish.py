@@ -54,6 +54,7 @@ def command(
     check, refuses it. Locks and features are never sent; rows of an unfinished collection are.
     """
     from costhub.hub.publish import publish
+    from costhub.hub.remote.address import HF_PREFIX
 
     plans: list[PublishPlan] = []
 
@@ -62,7 +63,9 @@ def command(
         for line in _lines(plan):
             if not as_json or not (yes or dry_run):
                 click.echo(line, err=as_json)
-        return not dry_run and confirmed(f"Publish to {plan.to}?", yes=yes, verb="publish")
+        is_public = plan.is_new and plan.to.startswith(HF_PREFIX)
+        public = ", a new repository, which everyone may be able to read" if is_public else ""
+        return not dry_run and confirmed(f"Publish to {plan.to}{public}?", yes=yes, verb="publish")
 
     done = publish(folder, to, name=name, tag=tag, replace=replace, agree=ask)
     plan = plans[0]

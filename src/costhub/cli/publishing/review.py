@@ -92,7 +92,8 @@ def command(
         raise
     verdict = done.verdict
     if as_json:
-        click.echo(json.dumps({**verdict.to_json(), "merged": done.merged, "not_removed": done.not_removed}, indent=2))
+        outcome = {"merged": done.merged, "not_removed": done.not_removed, "closed": done.closed}
+        click.echo(json.dumps({**verdict.to_json(), **outcome}, indent=2))
     else:
         for line in _lines(verdict):
             click.echo(line)
@@ -106,7 +107,9 @@ def command(
         if done.merged:
             commands = ", then ".join(f"`{each}`" for each in _renewing(done.merged, done.repository))
             click.echo(f"The card is unchanged; {commands} renews its licences and contributors.")
-    if not verdict.is_accepted:
+        if done.closed:
+            click.echo("Closed: all of its rows were in the tables already.")
+    if not (verdict.is_accepted or done.closed):
         context.exit(1)
 
 
@@ -145,16 +148,18 @@ def _renewing(merged: str, repository: str | None) -> list[str]:
     """The commands that write the card of a dataset again, after a merge into it.
 
     Args:
-        merged: Where it was merged.
+        merged: Where it was merged: a folder, or the commit in a repository.
         repository: ORG/NAME on the Hugging Face hub; None for a folder.
     """
     from costhub.hub.remote.folder_repo import place_in_hub
 
     if repository is not None:
         # Without --local-dir, the client makes links, which `publish` refuses.
+        # A merge renames the shards, so an earlier copy must not be downloaded into again.
+        folder = f"renewed-{merged[:7]}/"
         return [
-            f"hf download {repository} --repo-type dataset --local-dir renewed/",
-            f"costhub publish renewed/ --to hf-hub:{repository}",
+            f"hf download {repository} --repo-type dataset --local-dir {folder}",
+            f"costhub publish {folder} --to hf-hub:{repository}",
         ]
     place = place_in_hub(merged)
     if place is None:

@@ -175,8 +175,26 @@ def _check_payloads(name: str, content: Any, read: Callable[[str], bytes]) -> No
             raise WorkloadError(
                 f"{name} in it names {place!r:.80}, which is not a tensor; export the network without it"
             )
+        _check_device(payload)
         if payload.get("use_pickle"):
             _check_pickle(place, read(f"{name.rpartition('/')[0]}/{place}"))
+
+
+def _check_device(payload: Mapping[str, Any]) -> None:
+    """Refuses weights on a device that torch lacks here, to which it would load them."""
+    import torch
+
+    described = payload.get("tensor_meta")
+    device = described.get("device") if isinstance(described, dict) else None
+    kind = device.get("type") if isinstance(device, dict) else None
+    if kind in (None, "cpu", "meta"):
+        return
+    here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if here is None or here.type != kind:
+        raise WorkloadError(
+            f"it was exported on {kind!r:.20}, a device that torch cannot use here; export network.cpu() with example "
+            "inputs on the CPU"
+        )
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*|", re.ASCII)
@@ -223,6 +241,21 @@ def _check_text(text: str, key: str) -> None:
         raise WorkloadError(f"the {key or 'name'} {text[:80]!r} in its graph is not one that torch.export.save writes")
 
 
+def _check_classes(form: Any) -> None:
+    """Refuses a form with a class of another library; torch would only say that it cannot read the file."""
+    from torch.utils._pytree import SERIALIZED_TYPE_TO_PYTHON_TYPE
+
+    if isinstance(form, Mapping):
+        name = form.get("type")
+        if isinstance(name, str) and name not in SERIALIZED_TYPE_TO_PYTHON_TYPE:
+            raise WorkloadError(
+                f"it takes or returns objects of {name[:120]!r}, a class of a library that costhub does not import; "
+                "export a module that takes and returns tensors, as docs/tune-my-network.md shows"
+            )
+    for part in form.values() if isinstance(form, Mapping) else form if isinstance(form, list) else ():
+        _check_classes(part)
+
+
 def _check_spec(text: str) -> None:
     """The form of inputs or outputs: JSON, in which the names of fields are JSON themselves."""
     try:
@@ -230,6 +263,7 @@ def _check_spec(text: str) -> None:
     except (ValueError, RecursionError):
         content = None
     if isinstance(content, dict | list):
+        _check_classes(content)
         return _check_program(content)
     if not _PLAIN.fullmatch(text):
         raise WorkloadError(f"{text[:80]!r} in its graph is not a form of inputs that torch.export.save writes")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from costhub.dataset.credit import is_replayed
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
@@ -80,6 +81,11 @@ def import_database(
         workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names, origins=origins)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], pool)}
+        if is_replayed(out, row["device_id"]):
+            raise DataError(
+                f"{out} has measurements of {row['device_id']!r} that were replayed from another compiler's logs. They "
+                "cannot be compared with those of a database; give another folder."
+            )
         folder = prepare_folder(out, row, workloads)
         session = f"metaschedule-{workloads.digest[:12]}"
         source = ImportSource(row, workloads, contributor, licence, session)

@@ -173,7 +173,10 @@ def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) ->
         ModelError: The hubs hold no such model.
     """
     entries = [entry for entry in list_models() if arch in (None, entry.arch)]
-    order = nearest_order(descriptor, [name for entry in entries for name in entry.devices])
+    names, own = [name for entry in entries for name in entry.devices], descriptor.get("device_id")
+    order = nearest_order(descriptor, names)
+    if own in names and own not in order:  # no index lists it, only its model
+        order = [str(own), *order]
     chosen = dict.fromkeys(entry for device_id in order for entry in entries if device_id in entry.devices)
     if not chosen:
         raise ModelError(

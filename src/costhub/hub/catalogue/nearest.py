@@ -67,8 +67,11 @@ def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] |
     """
     with_model = {name for entry in list_models() for name in entry.devices}
     known = load_devices() if devices is None else devices
+    own = descriptor.get("device_id")
+    if own in with_model and all(device.device_id != own for device in known):  # no index lists it, only its model
+        return NearestDevice(str(own), 0.0, f"There is a model for {own} itself.")
     stand_in = next((d for d in known if d.device_id == STAND_INS.get(str(descriptor.get("kind")))), None)
-    if stand_in and stand_in.device_id in with_model and descriptor.get("device_id") not in with_model:
+    if stand_in and stand_in.device_id in with_model and own not in with_model:
         name = stand_in.device_id
         reason = f"No model was trained for this device; {name} is used, which takes the device's figures as input."
         return NearestDevice(name, distance(descriptor, {**stand_in.row(), "kind": descriptor["kind"]}), reason)

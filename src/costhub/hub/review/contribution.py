@@ -21,6 +21,7 @@ from costhub.hub.dataset_documents import data_facts
 from costhub.hub.review.comparison import COMPARED_COLUMNS, Comparison, Reason, ReviewVerdict, compare_device, judge
 from costhub.terminal_text import clean
 
+_HELD_COLUMNS = (*COMPARED_COLUMNS, "transplanted_from")
 _RECORD_COLUMNS = ("record_id", "device_id")
 _WORKLOAD_NAMES = ("workload_id", "name")
 _DEVICE_FIGURES = (
@@ -49,7 +50,7 @@ class _HubTables:
     devices: Mapping[str, Mapping[str, Any]]
     """Device -> its row."""
     rows: Mapping[str, pa.Table]
-    """Device of the contribution -> its rows in the hub, with `COLUMNS`."""
+    """Device of the contribution -> its rows in the hub, with `_HELD_COLUMNS`."""
     known: pa.Table
     """record_id and device_id of all rows of all devices."""
     workloads: pa.Table
@@ -112,7 +113,7 @@ def _read_hub(theirs: DataFolder, device_ids: Sequence[str], known: pa.Table | N
     common = set(theirs.device_ids()) & set(device_ids)
     return _HubTables(
         {row["device_id"]: row for row in theirs.devices().to_pylist()},
-        {device_id: theirs.measurements(device_id, columns=COMPARED_COLUMNS) for device_id in common},
+        {device_id: theirs.measurements(device_id, columns=_HELD_COLUMNS) for device_id in common},
         theirs.measurements(columns=_RECORD_COLUMNS) if known is None else known.select(_RECORD_COLUMNS),
         theirs.workloads(_WORKLOAD_NAMES),
     )
@@ -130,7 +131,20 @@ def _compared(ours: DataFolder, theirs: _HubTables | None) -> tuple[list[Compari
     if theirs is not None:
         reasons += [*_records_of_other_devices(ours, theirs), *_devices_described_otherwise(ours, theirs)]
         reasons += _names_almost_the_same(ours, theirs)
+        reasons += [reason for device_id in theirs.rows for reason in _code_of_two_compilers(ours, theirs, device_id)]
     return compared, reasons
+
+
+def _code_of_two_compilers(ours: DataFolder, theirs: _HubTables, device_id: str) -> Iterator[Reason]:
+    """Refuses rows of TVM's own code beside rows replayed from another compiler's logs, and the reverse."""
+    own = ours.measurements(device_id, columns=["transplanted_from"])["transplanted_from"]
+    held = theirs.rows[device_id]["transplanted_from"]
+    if len({code is None for column in (own, held) for code in pc.unique(column).to_pylist()}) > 1:
+        yield Reason(
+            "refuse",
+            f"{clean(device_id, 60)}: some rows are of TVM's own code, others were replayed from another compiler's "
+            "logs, and their latencies cannot be compared. A dataset holds one kind.",
+        )
 
 
 def _compare(ours: DataFolder, theirs: _HubTables | None, device_id: str) -> Comparison:

@@ -42,6 +42,8 @@ class ReviewOutcome:
     """Why a folder whose rows are in the tables is still in the inbox; None if it is gone, or was never in one."""
     repository: str | None = None
     """ORG/NAME of the dataset on the Hugging Face hub into which a pull request was merged; None for folders."""
+    closed: bool = False
+    """Whether a contribution was closed because all of its rows were in the tables already."""
 
 
 def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> ReviewOutcome:
@@ -80,7 +82,11 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
             return ReviewOutcome(verdict)
         if pull is None:
             return _merge_folder(folder, verdict, Path(subject), str(against))
-        return ReviewOutcome(verdict, _merge_pull_request(folder, verdict, pull), repository=pull.repo.name)
+        if not verdict.is_accepted:
+            close_known(pull)
+            return ReviewOutcome(verdict, closed=True)
+        merged = merge_pull_request(pull, folder).commit
+        return ReviewOutcome(verdict, merged, repository=pull.repo.name)
 
 
 def _found(against: str, *, merge: bool) -> str:
@@ -110,23 +116,16 @@ def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: 
     """Merges the copy of a folder, and empties the inbox if the folder is in one."""
     if verdict.is_accepted:
         merge_into(folder, against)
-    merged, not_removed = against if verdict.is_accepted else None, None
+    merged, not_removed, closed = against if verdict.is_accepted else None, None, False
     if subject.resolve().parent == (Path(against) / INBOX).resolve():
         try:
             shutil.rmtree(subject)
+            closed = merged is None
         except OSError as error:  # the rows are in the tables all the same
             not_removed = error.strerror or first_line(error)
         with contextlib.suppress(OSError):  # others may be waiting in it
             (Path(against) / INBOX).rmdir()
-    return ReviewOutcome(verdict, merged, not_removed)
-
-
-def _merge_pull_request(folder: Path, verdict: ReviewVerdict, pull: PullRequest) -> str | None:
-    """Merges the downloaded files of a pull request; closes one whose rows are all known."""
-    if verdict.is_accepted:
-        return merge_pull_request(pull, folder).commit
-    close_known(pull)
-    return None
+    return ReviewOutcome(verdict, merged, not_removed, closed=closed)
 
 
 def _private_copy(folder: Path, place: Path) -> Path:

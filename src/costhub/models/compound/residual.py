@@ -67,6 +67,11 @@ class Residual(CostModel):
         base: CostModel | None = None,
     ) -> None:
         options = options or ResidualOptions()
+        if base is not None and (base.arch not in ARCHITECTURES or "columns" not in base.config()):
+            raise ModelError(
+                f"The method residual needs an architecture with an entry point, and `columns` in its config(); "
+                f"{base.arch!r} lacks one of the two (docs/my-own-model.md). Use another method."
+            )
         self.feature_spec = feature_spec
         self.options = options if base is None else replace(options, base=base.arch)
         self.base = new_model(options.base, feature_spec=feature_spec) if base is None else base

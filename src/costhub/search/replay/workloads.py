@@ -7,7 +7,7 @@ a table. A schedule space of TVM cannot be exhausted; the part that was measured
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,7 +96,6 @@ def load_replay(
     workloads: set[str] | None = None,
     spec: str | None = DEFAULT_SPEC,
     count: int = WORKLOADS,
-    on_chosen: Callable[[Set[str]], None] | None = None,
     progress: bool = True,
 ) -> list[ReplayWorkload]:
     """The most densely measured workloads of a device, those with the most programs first.
@@ -108,22 +107,13 @@ def load_replay(
         spec: Feature spec of the programs; missing features are computed, which takes minutes the first time. None
             leaves them out: programs then have no rows.
         count: Number of workloads.
-        on_chosen: Called with their ids before features are computed; may raise.
         progress: Show a progress bar on a terminal.
 
     Raises:
         DataError: The data lack the device, or have no workload with two measured programs.
         UnknownNameError: The feature spec does not exist.
     """
-    (block,) = open_devices(path, device, workloads, spec or DEFAULT_SPEC, failures=False)
-    sizes = np.bincount(block.workload, minlength=len(block.workload_ids))
-    densest = sorted(range(len(sizes)), key=lambda number: (-sizes[number], block.workload_ids[number]))[:count]
-    names = {block.workload_ids[number] for number in densest if sizes[number] >= 2}
-    if not names:
-        raise DataError(f"No workload in {path} has two measured programs on {device}; there is nothing to search.")
-    if on_chosen is not None:
-        on_chosen(names)
-    block = block.of_workloads(names)
+    block = _densest(path, device, workloads, spec, count)
     if spec is not None:
         block, _ = block.with_features(progress=progress)
     programs = _without_rows(block) if spec is None else block.load(progress=False)
@@ -136,6 +126,34 @@ def load_replay(
         own = [knobs[place] for place in places.tolist()]
         found.append(ReplayWorkload.of(programs.select(places), own, name=uses[name].name if name in uses else ""))
     return sorted(found, key=lambda each: (-each.task.n, each.task.workload_id))
+
+
+def densest_workloads(
+    path: Path, device: str, *, workloads: set[str] | None = None, count: int = WORKLOADS
+) -> set[str]:
+    """The ids of the workloads that `load_replay` takes, without their features.
+
+    Args:
+        path: As for `load_replay`, like the others.
+        device: See there.
+        workloads: See there.
+        count: See there.
+
+    Raises:
+        DataError: As for `load_replay`.
+    """
+    block = _densest(path, device, workloads, None, count)
+    return {block.workload_ids[number] for number in np.unique(block.workload).tolist()}
+
+
+def _densest(path: Path, device: str, workloads: set[str] | None, spec: str | None, count: int) -> ProgramBlock:
+    (block,) = open_devices(path, device, workloads, spec or DEFAULT_SPEC, failures=False)
+    sizes = np.bincount(block.workload, minlength=len(block.workload_ids))
+    densest = sorted(range(len(sizes)), key=lambda number: (-sizes[number], block.workload_ids[number]))[:count]
+    names = {block.workload_ids[number] for number in densest if sizes[number] >= 2}
+    if not names:
+        raise DataError(f"No workload in {path} has two measured programs on {device}; there is nothing to search.")
+    return block.of_workloads(names)
 
 
 def _without_rows(block: ProgramBlock) -> Programs:
