@@ -47,6 +47,14 @@ def test_selected_programs_keep_their_device() -> None:
     assert (chosen.latency_s.tolist(), chosen.device_ids) == ([1.0, 3.0], ("x", "y", "z"))
 
 
+def test_a_single_name_is_a_name_and_not_its_letters() -> None:
+    programs = on_devices([0, 0, 1], [2, 0, 2], [1.0, 2.0, 3.0])
+
+    assert programs.of_devices("z").latency_s.tolist() == [1.0, 3.0]
+    assert programs.of_devices("zx").n == programs.of_workloads("".join(programs.workload_ids)).n == 0
+    assert programs.of_workloads(programs.workload_ids[0]).n == 2
+
+
 def test_throughput_is_relative_to_the_best_of_the_workload() -> None:
     programs = make([1, 1, 1, 1])
     assert programs.throughput().tolist() == pytest.approx([1.0, 1.0, 1 / 3, 0.5])

@@ -83,6 +83,19 @@ def test_a_model_that_is_wrong_for_one_device_is_refused_before_any_is_played(mo
         bench_search("model", "any-gpu", progress=False)
 
 
+def test_a_model_that_knows_the_last_device_is_refused_before_the_first_is_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def played(*arguments: Any, **named: Any) -> None:
+        raise AssertionError("a device was played")
+
+    monkeypatch.setattr("costhub.api.replay.bench.load_replay", played)
+    options = BenchOptions(devices=("nvidia-v100", "nvidia-a100"))
+
+    with pytest.raises(ArgumentError, match="costhub/nvidia-h200-gbt has learned from"):
+        bench_search("model", "costhub/nvidia-h200-gbt", options=options, progress=False)
+
+
 def test_a_strategy_of_a_file_sees_features_and_is_scored(data: Path, mine: Path) -> None:
     found = bench_search(f"{mine}:Mine", None, options=options(data), progress=False)
 

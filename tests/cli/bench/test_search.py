@@ -39,10 +39,21 @@ def test_a_strategy_of_a_file_needs_no_model(data: Path, costhub: Any, tmp_path:
     )
     options = ("--data", str(data), "--seeds", "1", "--batch", "4", "--workloads", "1")
 
-    done = costhub("bench", "search", "--strategy", f"{tmp_path}/mine.py:Mine", "--model", "none", *options)
+    done = costhub(
+        "bench",
+        "search",
+        "--strategy",
+        f"{tmp_path}/mine.py:Mine",
+        "--model",
+        "none",
+        *options,
+        "--out",
+        str(tmp_path / "results/mine.json"),
+    )
 
     assert done.code == 0
     assert done.out.startswith("Mine: score ")
+    assert (tmp_path / "results/mine.json").is_file()
 
 
 @pytest.mark.parametrize(

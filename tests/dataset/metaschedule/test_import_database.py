@@ -174,6 +174,20 @@ def test_a_device_of_another_kind_is_refused(tmp_path: Path, database: Any) -> N
         run(database.write(tmp_path / "db"), tmp_path / "out")
 
 
+def test_rows_of_another_compiler_are_not_mixed_with_native_ones(tmp_path: Path, database: Any) -> None:
+    path = database.write(tmp_path / "db")
+    run(path, tmp_path / "native")
+    native, other = DataFolder.open(tmp_path / "native"), DataFolder.create(tmp_path / "out")
+    other.put_device(native.devices().to_pylist()[0])
+    other.put_workloads(native.workloads().to_pylist())
+    with other.writer("cpu0") as writer:
+        for row in native.measurements().to_pylist():
+            writer.append({**row, "transplanted_from": "ansor"})
+
+    with pytest.raises(DataError, match="measurements of 'cpu0' that were replayed from another compiler's logs"):
+        run(path, tmp_path / "out")
+
+
 @pytest.mark.parametrize("missing", ["database_workload.json", "database_tuning_record.json"])
 def test_a_folder_without_the_two_files_is_refused(tmp_path: Path, database: Any, missing: str) -> None:
     path = database.write(tmp_path / "db")

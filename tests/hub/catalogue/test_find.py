@@ -225,6 +225,15 @@ def test_all_models_of_a_kind_come_with_the_nearest_device_first() -> None:
     assert {model.entry.arch for model in models_of_kind(here, arch="mlp")} == {"mlp"}
 
 
+def test_the_models_of_a_kind_have_that_of_a_device_that_no_index_lists(hub: Path, make_model: Any) -> None:
+    make_model(hub / "models/lab/trees", device_id="my-board", arch="gbt")
+
+    found = models_of_kind({"device_id": "my-board", "kind": "cpu"})
+
+    assert found[0].entry.name == "lab/trees"
+    assert "lab/trees" not in {each.entry.name for each in models_of_kind({"device_id": "other", "kind": "cpu"})}
+
+
 @pytest.mark.usefixtures("hub")
 def test_a_kind_without_models_to_probe_is_refused() -> None:
     with pytest.raises(ModelError, match="hold no mlp model of a hexagon device"):

@@ -115,6 +115,17 @@ def test_a_device_without_a_model_is_given_the_one_for_any_of_its_kind(hub: Path
     assert gpu.device_id == "blit-gpu"
 
 
+def test_a_model_of_a_device_that_no_index_lists_comes_before_the_one_for_any(hub: Path, make_model: Any) -> None:
+    register_device({"device_id": "any-cpu", "kind": "cpu"}, path=hub / "devices.json")
+    for device_id, arch in (("any-cpu", "conditioned"), ("my-board", "gbt")):
+        write_manifest(make_model(hub / f"models/costhub/{device_id}-{arch}", device_id=device_id, arch=arch))
+
+    found = nearest_device({"device_id": "my-board", "kind": "cpu", "cores": 4})
+
+    assert found
+    assert (found.device_id, found.reason) == ("my-board", "There is a model for my-board itself.")
+
+
 @pytest.mark.parametrize("kind", ["cuda", "rocm"])
 def test_gpus_of_both_makers_share_a_stand_in(kind: str, hub: Path, make_model: Any) -> None:
     register_device({"device_id": "any-gpu", "kind": "cuda"}, path=hub / "devices.json")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +123,27 @@ def test_a_configuration_that_does_not_fit_is_refused(
 def test_a_model_that_was_not_fitted_says_so(train: Programs) -> None:
     with pytest.raises(ModelError, match="fit"):
         Residual(feature_spec="demo@1").update(train, seed=0)
+
+
+class Foreign(Gbt):
+    """A model whose class has no entry point."""
+
+    arch = "foreign"
+
+
+class Narrow(Gbt):
+    """A model that does not tell the width of its rows."""
+
+    def config(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize("base", [Foreign, Narrow])
+def test_a_model_that_it_could_not_save_is_refused_with_a_sentence(base: type[Gbt]) -> None:
+    with pytest.raises(
+        ModelError, match="The method residual needs an architecture with an entry point, and `columns`"
+    ):
+        Residual(feature_spec="demo@1", base=base(feature_spec="demo@1"))
 
 
 def test_a_residual_of_a_residual_is_refused() -> None:
