@@ -74,6 +74,7 @@ OTHERS = {
     "old-workloads": "data.old_workloads",
     "ansor-import": "data.ansor_import",
     "ansor-refusals": "data.ansor_refusals",
+    "trial-costs": "transfer.trial_costs",
     "old-databases": "data.old_databases",
     "gpu-code": "collecting.gpu_code",
     "model-report": "models.report",

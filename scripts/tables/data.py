@@ -117,64 +117,6 @@ def pull_table(result: Result) -> str:
     return f"{markdown_table(result['summary'], columns)}\n\n{note}"
 
 
-def ansor_table(result: Result) -> str:
-    """One line per device and operator: what became of the records; then one per device, with all, rate and memory."""
-    kinds = {"vectors": "vectors", "refused": "refused by TVM", "unknown": "unknown operator", "other": "other"}
-    counted = ("records", "rows", "duplicates", "workloads", *kinds)
-    rows = [{**dict.fromkeys(counted, 0), **row} for row in result["rows"]]
-    for row in rows:
-        row["share"] = f"{row['rows'] / (row['records'] - row['duplicates']):.1%}"
-        row["replayed"] = _replayed(row)
-    columns = [
-        TableColumn("device", "device"),
-        TableColumn("operator", "key"),
-        number("workloads", "workloads", "d"),
-        number("records", "records", ",d"),
-        number("rows", "rows", ",d"),
-        TableColumn("share", "in", align="right"),
-        TableColumn("replayed", "of those in the space", align="right"),
-        *(number(name, title, ",d") for name, title in kinds.items()),
-    ]
-    devices = [
-        {
-            **{name: sum(row[name] for row in rows if row["device"] == rate["device"]) for name in counted},
-            "device": rate["device"],
-            "per_s": rate["programs"] / rate["cpu_s"],
-            "peak_mib": max(row.get("peak_mib", 0) for row in rows if row["device"] == rate["device"]),
-        }
-        for rate in result["rates"]
-    ]
-    for line in devices:
-        line["replayed"] = _replayed(line)
-    whole = [
-        TableColumn("device", "device"),
-        *(number(name, name, ",d") for name in ("workloads", "records", "rows", "duplicates")),
-        TableColumn("replayed", "of those in the space", align="right"),
-        number("per_s", "programs a second of one core", ",.0f"),
-        number("peak_mib", "most memory of a process, the benchmark's own included (MiB)", ",d"),
-    ]
-    return f"{markdown_table(devices, whole)}\n\n{markdown_table(rows, columns)}"
-
-
-def _replayed(counts: Mapping[str, Any]) -> str:
-    """The share of the programs in MetaSchedule's space that TVM replays; `-` where none lies in it."""
-    tried = counts["rows"] + counts["refused"]
-    return f"{counts['rows'] / tried:.1%}" if tried else "-"
-
-
-def ansor_refusals_table(result: Result) -> str:
-    """One line for each device, operator, check of TVM and limit that programs break."""
-    columns = (
-        TableColumn("device", "device"),
-        TableColumn("operator", "key"),
-        number("tried", "programs tried", ",d"),
-        TableColumn("check", "refused by"),
-        TableColumn("limit", "taken without the limit of"),
-        number("refused", "programs refused", ",d"),
-    )
-    return markdown_table(result["rows"], columns)
-
-
 def agreement_table(result: Result) -> str:
     """One line for every two devices of one kind, without parts of one chip.
 
@@ -353,8 +295,6 @@ DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "pull": pull_table,
     "agreement": agreement_table,
     "register_tiles": register_tiles_table,
-    "ansor-import": ansor_table,
-    "ansor_refusals": ansor_refusals_table,
     "old_databases": old_databases_table,
     "lost_workloads": lost_workloads_table,
     "doctor": doctor_table,

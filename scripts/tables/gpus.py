@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -179,25 +180,48 @@ MOSES_COLUMNS = (
 )
 
 
-def moses_summaries(rows: Sequence[_Row], trial_s: float) -> dict[str, Any]:
-    """For each pair of devices, a row for each method and for each with the controller.
+@dataclass(frozen=True)
+class TrialCosts:
+    """What building and running a program takes on each GPU, in seconds."""
 
-    Args:
-        rows: The searches.
-        trial_s: Seconds to build and run a program.
-    """
+    measured_s: Mapping[str, float]
+    """GPU -> what its log says."""
+    assumed_s: float
+    """Of all others."""
+    otherwise: str
+    """The measured GPU whose seconds are tried too where they are assumed."""
+
+    @classmethod
+    def of(cls, result: Mapping[str, Any], assumed_s: float, otherwise: str) -> TrialCosts:
+        """The medians over all operators in a result of the benchmark `trial-costs`."""
+        measured_s = {row["device"]: row["median_s"] for row in result["rows"] if row["operator"] == "all"}
+        return cls(measured_s, assumed_s, otherwise)
+
+
+def moses_summaries(rows: Sequence[_Row], costs: TrialCosts) -> dict[str, Any]:
+    """For each pair of devices, a row for each method and for each with the controller."""
     pairs: list[_Row] = []
     for source, target in dict.fromkeys((row["source"], row["target"]) for row in rows):
         own = [row for row in rows if (row["source"], row["target"]) == (source, target)]
-        names = list(dict.fromkeys(row["method"] for row in own))
-        ends = {name: _ends(own, name, trial_s) for name in names}
-        ends |= {name + CONTROLLED: _ends(own, name, trial_s, _controlled) for name in names if name != "frozen"}
-        ends |= {
-            f"{MOSES_BASE}, {share:.0%} of the trials": _ends(own, MOSES_BASE, trial_s, _fixed(share))
-            for share in SHARES
-        }
-        pairs.append({"source": source, "target": target, "rows": [_line(name, ends) for name in ends]})
+        pair = {"source": source, "target": target, "trial_s": costs.measured_s.get(target, costs.assumed_s)}
+        lines = _lines(own, pair["trial_s"])
+        if target not in costs.measured_s:
+            pair |= {"otherwise": costs.otherwise, "otherwise_s": costs.measured_s[costs.otherwise]}
+            for line, other in zip(lines, _lines(own, pair["otherwise_s"]), strict=True):
+                line |= {"otherwise_cmat": other["cmat"], "otherwise_cmat_se": other["cmat_se"]}
+        pairs.append({**pair, "rows": lines})
     return {"pairs": pairs}
+
+
+def _lines(rows: Sequence[_Row], trial_s: float) -> list[_Row]:
+    """A row for each way to search for one pair of devices, if a trial takes so many seconds."""
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    ends = {name: _ends(rows, name, trial_s) for name in names}
+    ends |= {name + CONTROLLED: _ends(rows, name, trial_s, _controlled) for name in names if name != "frozen"}
+    ends |= {
+        f"{MOSES_BASE}, {share:.0%} of the trials": _ends(rows, MOSES_BASE, trial_s, _fixed(share)) for share in SHARES
+    }
+    return [_line(name, ends) for name in ends]
 
 
 End = Callable[[Sequence[TrialBatch]], int]
@@ -262,11 +286,22 @@ def _error(values: Sequence[float]) -> float:
 
 
 def moses_table(result: Mapping[str, Any]) -> str:
-    """A table for each pair of devices."""
-    return "\n\n".join(
-        f"**{pair['source']} to {pair['target']}**\n\n{markdown_table(pair['rows'], MOSES_COLUMNS)}"
-        for pair in result["pairs"]
-    )
+    """A table for each pair of devices, and where they were searched if that was not where the rows were summarised."""
+    parts = [_moses_pair(pair) for pair in result["pairs"]]
+    if searched := result.get("searched"):
+        where = f"{searched['machine']} ({searched['device']}), {searched['date'][:10]}"
+        parts.append(f"Searches, and the CPU seconds of learning: {where}.")
+    return "\n\n".join(parts)
+
+
+def _moses_pair(pair: _Line) -> str:
+    known = "assumed" if "otherwise" in pair else "the median of its log"
+    title = f"**{pair['source']} to {pair['target']}**, {pair['trial_s']:.2f} s a trial ({known})"
+    columns = list(MOSES_COLUMNS)
+    if "otherwise" in pair:
+        said = f"CMAT (%) at the {pair['otherwise']}'s {pair['otherwise_s']:.2f} s a trial"
+        columns += [number("otherwise_cmat", said, "+.1f"), number("otherwise_cmat_se", "se", ".1f")]
+    return f"{title}\n\n{markdown_table(pair['rows'], columns)}"
 
 
 GPU_TABLES = {

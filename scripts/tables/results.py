@@ -23,6 +23,7 @@ from scripts.tables.front import FRONT_TABLES
 from scripts.tables.gpus import GPU_TABLES
 from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
 from scripts.tables.networks import NETWORK_TABLES, NETWORK_VIEWS
+from scripts.tables.papers.ansor import ANSOR_MORE, ANSOR_TABLES
 from scripts.tables.papers.autotvm import AUTOTVM_TABLES
 from scripts.tables.papers.composition import composition_table
 from scripts.tables.papers.queries import queries_table
@@ -51,15 +52,15 @@ MOVED = {
 """Name of a script before it became a command -> the command. Results keep the words that ran; a reader of a page
 needs those that run today. `bench_NAME` became `scripts.bench NAME`."""
 _SCRIPT = re.compile(r"python (?:scripts/)?(?P<name>\w+)\.py")
-_JOINS = "scripts.bench model-report"
-"""Only joins rows, which were made on the machines of their devices."""
+_JOINS = ("scripts.bench model-report", " --summarise")
+"""In the commands that only join rows, which were made on other machines."""
 
 
 def provenance(result: Result) -> str:
     """One line that says where a table comes from: the command as it is called today."""
     versions, command = result["versions"], todays_command(result["command"])
     machine = f"{result['machine']} ({result['device']}), {result['date'][:10]}"
-    made = f"rows put together on {machine}" if _JOINS in command else machine
+    made = f"rows put together on {machine}" if any(words in command for words in _JOINS) else machine
     return f"`{command}`, {made}, TVM {versions['tvm']}, costhub {versions['costhub']}."
 
 
@@ -77,6 +78,7 @@ def todays_command(command: str) -> str:
 
 
 TABLES: dict[str, Callable[[Result], str]] = {
+    **ANSOR_TABLES,
     **AUTOTVM_TABLES,
     **BENCHMARK_TABLES,
     **COLLECTOR_TABLES,
@@ -128,7 +130,7 @@ def fill(text: str, results: Path) -> str:
 
 def _render(name: str, results: Path) -> str:
     path = results / f"{VIEWS.get(name, name)}.json"
-    several = {**FRONT_TABLES, **MORE_TABLES, **REFERENCE_TABLES}
+    several = {**ANSOR_MORE, **FRONT_TABLES, **MORE_TABLES, **REFERENCE_TABLES}
     if name not in {**TABLES, **several}:
         raise DataError(f"There is no results table named {name!r}; there are {', '.join([*TABLES, *several])}.")
     try:

@@ -37,11 +37,12 @@ def operators(log: Path) -> dict[str, list[bytes]]:
 
 def spread(by_operator: Mapping[str, Sequence[bytes]], count: int) -> Iterator[bytes]:
     """Lines of the known operators, evenly over the log."""
-    lines = [line for operator, some in by_operator.items() for line in some if _is_known(operator, some[0])]
+    lines = [line for operator, some in by_operator.items() for line in some if is_known(operator, some[0])]
     yield from lines[:: max(1, len(lines) // count)]
 
 
-def _is_known(operator: str, line: bytes) -> bool:
+def is_known(operator: str, line: bytes) -> bool:
+    """Whether costhub imports an operator, by a line that has it."""
     try:
         return parse_key(json.loads(line)["i"][0][0]).function == operator
     except CosthubError:

@@ -16,12 +16,12 @@ from costhub.hub.catalogue.devices import find_device
 from scripts.bench.common import options
 from scripts.bench.common.machine import write_result
 from scripts.bench.data.ansor_logs import logs_option, operators, programs_by_module, spread
-from scripts.tables.data import ansor_refusals_table
+from scripts.tables.papers.ansor import SUB_WARP, ansor_refusals_table
 
 PROGRAMS = 600
 """Of each operator of a log."""
 LIMITS = {
-    "thread_warp_size": (1, "threads of a block, at least a warp"),
+    "thread_warp_size": (1, SUB_WARP),
     "max_threads_per_block": (1 << 30, "threads of a block, at most"),
     "max_shared_memory_per_block": (1 << 30, "shared memory of a block"),
 }

@@ -7,8 +7,9 @@ learns from what was measured of the task, by each method. The controller is rep
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, folds
 from scripts.bench.common.rows import RowFile
 from scripts.bench.transfer.tasks import MOSES_NETWORK, MOSES_SPEC
-from scripts.tables.gpus import MOSES_BASE, moses_summaries, moses_table
+from scripts.tables.figures import read
+from scripts.tables.gpus import MOSES_BASE, TrialCosts, moses_summaries, moses_table
 
 PAIRS = {
     ("nvidia-k80", "nvidia-v100"): 64,
@@ -47,9 +49,13 @@ POOL = 512
 WORKLOADS = 8
 """Of each seed, drawn from the held-out ones."""
 DOMAIN = 0.05
-TRIAL_S = 0.55
-"""Seconds to build and run a program: those of a search with 128 trials on an Intel Xeon with two cores
-(docs/results/search_chip.jsonl). The logs of the GPUs do not hold theirs."""
+ASSUMED_S = 0.55
+"""Seconds to build and run a program on a GPU whose database does not hold them: those of a search with 128 trials on
+an Intel Xeon with two cores (docs/results/search_chip.jsonl)."""
+COSTS = "trial_costs"
+"""The result file with the seconds of the GPUs that have a log of Ansor."""
+OTHERWISE = "nvidia-v100"
+"""The GPU whose seconds are tried in place of those that are assumed."""
 METHODS: dict[str, TransferMethod] = {
     "frozen": Frozen(),
     MOSES_BASE: FineTune(),
@@ -127,21 +133,33 @@ def rows_of(source: str, target: str, trials: int, seed: int, kept: RowFile) -> 
             }
 
 
+def searched_on(earlier: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where and when the searches of an earlier result ran; a summary of its rows may be made elsewhere."""
+    where: Mapping[str, Any] = earlier.get("searched", earlier)
+    return {name: where[name] for name in ("machine", "device", "date")}
+
+
 @click.command()
 @options.seeds(3)
 @options.quick("The first pair, one seed, two workloads.")
 @options.rows_file()
+@click.option(
+    "--summarise", is_flag=True, help="Search nothing: only summarise what --rows and an earlier --json hold."
+)
 @options.json_file()
-def main(seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> None:
+def main(seeds: int, quick: bool, rows_path: Path | None, summarise: bool, path: Path | None) -> None:
     """Searches with every form of Moses' ticket, with and without its controller."""
     kept = RowFile(rows_path, KEY)
-    for seed in range(1 if quick else seeds):
+    for seed in range(0 if summarise else 1 if quick else seeds):
         for (source, target), trials in list(PAIRS.items())[: 1 if quick else None]:
             for number, row in enumerate(rows_of(source, target, trials, seed, kept)):
                 kept.add(row)
                 if quick and number + 1 >= 2 * len(METHODS):
                     break
             click.echo(f"{source} -> {target}, seed {seed}")
-    result = {"base": MOSES_BASE, "trial_s": TRIAL_S, **moses_summaries(list(kept), TRIAL_S)}
+    costs = TrialCosts.of(read(machine.RESULTS, COSTS), ASSUMED_S, OTHERWISE)
+    result = {"base": MOSES_BASE, **moses_summaries(list(kept), costs)}
+    if summarise and path and path.exists():
+        result["searched"] = searched_on(json.loads(path.read_text(encoding="utf-8")))
     click.echo(moses_table(result))
     machine.write_result(path, result)

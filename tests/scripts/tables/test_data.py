@@ -5,7 +5,6 @@ from __future__ import annotations
 from scripts.tables.data import (
     DATA_TABLES,
     agreement_table,
-    ansor_table,
     cuts_table,
     dataset_table,
     features_table,
@@ -73,18 +72,6 @@ def test_seconds_to_scores_have_their_stages() -> None:
 
     assert "| the package | 2.50 | 3.00 | 0.10 | 1.50 | 0.05 |" in shown
     assert "Medians of 5 new processes with empty caches; 112 programs of gpu" in shown
-
-
-def test_what_became_of_ansors_records_is_shown_by_operator_and_in_all() -> None:
-    conv = {"device": "gpu", "operator": "conv2d_layer", "records": 1010, "rows": 800, "duplicates": 10, "vectors": 150}
-    pool = {"device": "gpu", "operator": "pool_layer", "records": 40, "rows": 0, "unknown": 40}
-    rate = {"device": "gpu", "programs": 300, "cpu_s": 6.0}
-
-    shown = ansor_table({"rows": [conv | {"refused": 50, "workloads": 3, "peak_mib": 477}, pool], "rates": [rate]})
-
-    assert "| gpu | 3 | 1,050 | 800 | 10 | 94.1% | 50 | 477 |" in shown
-    assert "| gpu | conv2d_layer | 3 | 1,010 | 800 | 80.0% | 94.1% | 150 | 50 | 0 | 0 |" in shown
-    assert "| gpu | pool_layer | 0 | 40 | 0 | 0.0% | - | 0 | 0 | 40 | 0 |" in shown
 
 
 def test_old_databases_are_listed_with_what_was_refused() -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.tables.gpus import gpu_mixtures_table, gpu_transfer_table, new_chip_table
+import pytest
+
+from scripts.tables.gpus import (
+    TrialCosts,
+    gpu_mixtures_table,
+    gpu_transfer_table,
+    moses_summaries,
+    moses_table,
+    new_chip_table,
+)
 
 FIGURES = {"top_1": 0.9, "top_5": 0.95, "pairwise": 0.8}
 
@@ -98,3 +107,54 @@ def test_a_new_chip_has_a_table_for_each_device_with_means_over_seeds() -> None:
     assert shown.count("| corrected | ") == 2
     assert "| corrected | - | 0.900 / 0.950 / 0.850 |" in shown
     assert "| unchanged | 0.900 / 0.950 / 0.800 | - |" in shown
+
+
+COSTS = TrialCosts({"v100": 3.0}, assumed_s=0.5, otherwise="v100")
+
+
+def searched(target: str, method: str, learning_s: float) -> dict[str, Any]:
+    """A search of four batches with eight programs each, with predictions that vary."""
+    batches = [[1e-3 + 1e-4 * (batch + place) for place in range(8)] for batch in range(4)]
+    about = {"source": "k80", "target": target, "seed": 0, "workload": "w", "method": method, "pool_best_s": 1e-3}
+    scores = [[float(place % 3) for place in range(8)]] * 4
+    return {**about, "latency_s": batches, "scores": scores, "learning_s": [learning_s] * 4}
+
+
+def by_method(pair: dict[str, Any], name: str) -> dict[str, Any]:
+    (line,) = [row for row in pair["rows"] if row["method"] == name]
+    return dict(line)
+
+
+def test_learning_weighs_less_where_a_trial_takes_longer() -> None:
+    rows = [searched(target, *method) for target in ("v100", "a100") for method in (("fine-tune", 0), ("ticket", 4))]
+
+    measured, assumed = moses_summaries(rows, COSTS)["pairs"]
+
+    # 32 trials, and 16 seconds of learning that fine-tuning does not need.
+    assert by_method(measured, "ticket")["cmat"] == pytest.approx(100 * (96 / (96 + 16) - 1))
+    assert by_method(assumed, "ticket")["cmat"] == pytest.approx(100 * (16 / (16 + 16) - 1))
+    assert by_method(assumed, "ticket")["otherwise_cmat"] == pytest.approx(100 * (96 / (96 + 16) - 1))
+    assert "otherwise_cmat" not in by_method(measured, "ticket")
+
+
+def test_a_pair_says_whether_the_seconds_of_a_trial_are_measured_or_assumed() -> None:
+    rows = [searched(target, *method) for target in ("v100", "a100") for method in (("fine-tune", 0), ("ticket", 4))]
+    where = {"machine": "Xeon", "device": "xeon-2c", "date": "2026-01-02T03:04:05"}
+
+    shown = moses_table(moses_summaries(rows, COSTS))
+    measured, assumed = shown.split("**k80 to a100**")
+
+    assert "**k80 to v100**, 3.00 s a trial (the median of its log)" in measured
+    assert "CMAT (%) at" not in measured
+    assert ", 0.50 s a trial (assumed)" in assumed
+    assert "CMAT (%) at the v100's 3.00 s a trial | se |" in assumed
+    assert "Xeon" not in shown
+    assert "learning: Xeon (xeon-2c), 2026-01-02." in moses_table({**moses_summaries(rows, COSTS), "searched": where})
+
+
+def test_the_cost_of_a_trial_is_the_median_over_all_operators() -> None:
+    rows = [
+        {"device": "v100", "operator": name, "median_s": seconds} for name, seconds in (("conv", 9.0), ("all", 3.0))
+    ]
+
+    assert TrialCosts.of({"rows": rows}, 0.5, "v100") == COSTS

@@ -87,3 +87,9 @@ def test_a_report_was_only_put_together_on_its_machine() -> None:
 
     assert provenance(about).startswith("`python -m scripts.bench model-report pairs`, rows put together on m (d),")
     assert provenance(ABOUT).startswith("`python x.py`, m (d), 2026-01-02, ")
+
+
+def test_a_summary_of_earlier_rows_was_only_put_together_on_its_machine() -> None:
+    about = {**ABOUT, "command": "python -m scripts.bench moses --rows r.jsonl --summarise --json m.json"}
+
+    assert ", rows put together on m (d)," in provenance(about)
