@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from costhub.dataset.ansor.import_log import MOST_LINE_BYTES
-from costhub.dataset.ansor.named_workloads import parse_key
+from costhub.dataset.ansor.named_workloads import DTYPES, parse_key
 from costhub.dataset.metaschedule.lines import read_lines
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError
@@ -27,26 +27,31 @@ logs_option = click.option(
 
 
 def operators(log: Path) -> dict[str, list[bytes]]:
-    """The lines of a log, by the function that their keys name."""
+    """The lines of a log, by the function that their keys name, and by type where a key has one."""
     lines = defaultdict(list)
     for line in read_lines(log, most_bytes=MOST_LINE_BYTES):
-        key = json.loads(line.text)["i"][0][0]
-        lines[str(json.loads(key)[0])].append(line.text)
+        lines[_operator(line.text)].append(line.text)
     return lines
+
+
+def _operator(line: bytes) -> str:
+    function, *arguments = json.loads(json.loads(line)["i"][0][0])
+    return " ".join(map(str, (function, *(each for each in arguments if each in DTYPES))))
 
 
 def spread(by_operator: Mapping[str, Sequence[bytes]], count: int) -> Iterator[bytes]:
     """Lines of the known operators, evenly over the log."""
-    lines = [line for operator, some in by_operator.items() for line in some if is_known(operator, some[0])]
+    lines = [line for some in by_operator.values() for line in some if is_known(some[0])]
     yield from lines[:: max(1, len(lines) // count)]
 
 
-def is_known(operator: str, line: bytes) -> bool:
-    """Whether costhub imports an operator, by a line that has it."""
+def is_known(line: bytes) -> bool:
+    """Whether costhub imports the operator of a line."""
     try:
-        return parse_key(json.loads(line)["i"][0][0]).function == operator
+        parse_key(json.loads(line)["i"][0][0])
     except CosthubError:
         return False
+    return True
 
 
 def programs_by_module(lines: Iterable[bytes]) -> dict[str, list[str]]:

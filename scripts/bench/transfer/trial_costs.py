@@ -47,7 +47,7 @@ def costs_of(device: str, operator: str, lines: Sequence[bytes]) -> dict[str, An
 
 def rows_of(log: Path, device: str, records: int | None = None) -> list[dict[str, Any]]:
     """A row for each operator that costhub imports, and one for all of them."""
-    known = {name: lines[:records] for name, lines in operators(log).items() if is_known(name, lines[0])}
+    known = {name: lines[:records] for name, lines in operators(log).items() if is_known(lines[0])}
     together = [line for lines in known.values() for line in lines]
     return [*(costs_of(device, name, lines) for name, lines in known.items()), costs_of(device, "all", together)]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import re
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,21 @@ TARGET = {
     "thread_warp_size": 32,
 }
 SOURCE = LogSource({"device_id": "gpu0", "kind": "cuda", "target": json.dumps(TARGET)}, "Ada", "MIT", "0.7")
+
+MMPERF = (
+    rb'{"i": [["[\"matmul\", 16, 1024, 512, \"float16\"]", '
+    rb'"cuda -keys=cuda,gpu -arch=sm_80 -max_num_threads=1024 -thread_warp_size=32", [-1, 16, 64, 49152, '
+    rb'2147483647, 1024, 8, 32], "", 0, []], [[], [["CHW", 2, "local"], ["SP", 2, 0, 16, [2, 2, 1, 1], 1], '
+    rb'["SP", 2, 5, 1024, [2, 64, 2, 1], 1], ["SP", 2, 10, 512, [4, 8], 1], ["RE", 2, [0, 5, 1, 6, 2, 7, '
+    rb'10, 11, 3, 8, 12, 4, 9]], ["FSP", 3, 0, 1, 3], ["FSP", 3, 4, 2, 3], ["RE", 3, [0, 4, 1, 5, 2, 6, 3, '
+    rb'7]], ["CA", 2, 3, 5], ["CHR", 1, "shared", [2]], ["CA", 2, 3, 6], ["CHR", 0, "shared", [3]], ["CA", '
+    rb'1, 4, 6], ["FU", 5, [0, 1]], ["AN", 5, 0, 5], ["FU", 5, [1, 2]], ["AN", 5, 1, 4], ["FU", 5, [2, '
+    rb'3]], ["AN", 5, 2, 6], ["FU", 3, [0, 1]], ["SP", 3, 0, 64, [8], 1], ["AN", 3, 1, 2], ["FFSP", 3, 0, '
+    rb'[2, 1], 1, 1], ["AN", 3, 1, 6], ["FU", 1, [0, 1]], ["SP", 1, 0, 32, [4], 1], ["AN", 1, 1, 2], '
+    rb'["FFSP", 1, 0, [2, 1], 1, 1], ["AN", 1, 1, 6], ["PR", 4, 0, "auto_unroll_max_step$512"]]]], '
+    rb'"r": [[1.87837e-05], 0, 2.41143, 1653002584], "v": "v0.6"}'
+)
+"""A record of mmperf/mmperf (Apache-2.0): line 6 of tvm_tuner/matmul_16x1024x512.json at 4a565662403e."""
 
 
 def run(path: Path, out: Path) -> ImportReport:
@@ -77,6 +93,39 @@ def test_records_become_programs_with_the_same_launch(tmp_path: Path) -> None:
         script = replay(module, row["trace"]).mod.script()
         for axis, extent in (("blockIdx.x", blocks), ("vthread.x", vthreads), ("threadIdx.x", threads)):
             assert f'T.thread_binding({extent}, thread="{axis}"' in script
+
+
+def test_a_real_record_of_mmperf_becomes_its_program(tmp_path: Path) -> None:
+    """In float16, which has vectors of eight; the order of the extents is rows, columns, inner extent."""
+    report = run(write(tmp_path / "a.log", MMPERF), tmp_path / "out")
+
+    assert report == ImportReport(workloads=1, ok=1)
+    folder = DataFolder.open(tmp_path / "out")
+    assert check_folder(folder.path, deep=True) == []
+    [workload] = folder.workloads().to_pylist()
+    assert workload["name"] == "matmul_16x512_512x1024_float16"
+    assert json.loads(workload["shapes"]) == [[16, 512], [512, 1024], [16, 1024]]
+    assert set(workload["dtypes"]) == {"float16"}
+    [row] = folder.measurements("gpu0").to_pylist()
+    assert (row["run_s"], row["timestamp"].year) == ([1.87837e-05], 2022)
+    instructions, decisions = json.loads(row["trace"])
+    chosen = [decision for number, decision in decisions if instructions[number][0] == "SamplePerfectTile"]
+    assert chosen == [[4, 2, 2, 1, 1], [4, 2, 64, 2, 1], [16, 4, 8]]
+    module = parse_key(json.loads(MMPERF)["i"][0][0]).module()
+    script = replay(module, row["trace"]).mod.script()
+    assert re.findall(r'T\.vectorized\((\d)\):\n +with T\.sblock\("(\w+)"', script) == [
+        ("4", "A_shared"),
+        ("8", "B_shared"),
+    ]
+
+
+def test_a_record_whose_extents_are_in_another_order_is_refused(tmp_path: Path) -> None:
+    """The splits say which axis is which, so a function of the same name with other parameters is not mistaken."""
+    other = MMPERF.replace(b"16, 1024, 512,", b"16, 512, 1024,")
+
+    report = run(write(tmp_path / "a.log", other), tmp_path / "out")
+
+    assert (report.ok, report.reasons) == (0, {"its sketch does not fit the workload": 1})
 
 
 def test_an_import_resumes_and_says_what_it_left_out(tmp_path: Path) -> None:

@@ -54,6 +54,24 @@ def test_what_is_no_record_is_refused(change: object) -> None:
         AnsorLog("{}").record(line)
 
 
+@pytest.mark.parametrize(
+    ("option", "is_read"), [([], True), ([0], True), ([0, []], True), ([1], False), ([2, []], False), ([None], False)]
+)
+def test_a_program_with_another_layout_of_its_inputs_is_refused(option: list[object], is_read: bool) -> None:
+    """mmperf's function declares the layout of a factor free; TVM changes it only if the task has an option for it."""
+    entry = json.loads(record('["matmul", 64, 128, 32, "float32"]', []))
+    entry["i"][0] += [[-1, 16], "", *option]
+    line = json.dumps(entry).encode()
+
+    if is_read:
+        assert AnsorLog("{}").record(line).status == "ok"
+    else:
+        with pytest.raises(DataError, match="the layout of its inputs"):
+            AnsorLog("{}").record(line)
+    entry["i"][0][0] = MATMUL  # whose function declares no layout free, so that there is nothing to change
+    assert AnsorLog("{}").record(json.dumps(entry).encode()).status == "ok"
+
+
 @pytest.mark.parametrize("timestamp", [None, "yesterday", 1e300, [1]])
 def test_an_unknown_time_is_null(timestamp: object) -> None:
     entry = json.loads(record(MATMUL, []))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costhub.dataset.ansor.sketch import UNROLL_STEPS, VECTOR_LENGTHS, read_sketch
+from costhub.dataset.ansor.sketch import HALF_VECTOR_LENGTHS, UNROLL_STEPS, VECTOR_LENGTHS, read_sketch
 from costhub.errors import WorkloadError
 from tests.dataset.ansor.ansor_steps import Tiles
 
@@ -68,6 +68,14 @@ def test_a_program_with_another_structure_is_refused() -> None:
 def test_decisions_outside_of_the_space_are_not_rounded(tiles: Tiles, why: str) -> None:
     with pytest.raises(WorkloadError, match=why):
         read_sketch(tiles.steps())
+
+
+def test_float16_has_one_longer_vector() -> None:
+    assert read_sketch(Tiles(vectors=(8, 3)).steps(), HALF_VECTOR_LENGTHS).vectors == (8, 3)
+    with pytest.raises(WorkloadError, match="lengths other than 1, 2, 3, 4, 8, the"):
+        read_sketch(Tiles(vectors=(5, 1)).steps(), HALF_VECTOR_LENGTHS)
+    with pytest.raises(WorkloadError, match="lengths other than 1, 2, 3, 4, the"):
+        read_sketch(Tiles(vectors=(8, 1)).steps())
 
 
 @pytest.mark.parametrize("lengths", [[3, 1, 1, 1], [0, 1, 1, 1], [-2, -1, 1, 1], [2.0, 1, 1, 1], [True, 1, 1, 1]])

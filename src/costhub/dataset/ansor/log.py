@@ -20,6 +20,9 @@ MOST_KEY, MOST_KEYS = 1000, 100_000
 MOST_DRIFT = 2.0
 """Times of one program that differ by more than this factor contradict each other."""
 
+_LAYOUT_REWRITE = 3
+"""Place of the task's LayoutRewriteOption behind its key (0: none; older logs have no such place)."""
+
 # MeasureErrorNo of TVM 0.7 (include/tvm/auto_scheduler/measure.h); the texts of failures are not in the logs.
 _FAILURES = {
     1: ("build_error", "INSTANTIATION_ERROR"),
@@ -81,8 +84,9 @@ class AnsorLog:
         Raises:
             DataError: The line is not a record of Ansor, or its workload cannot be determined.
         """
-        key, steps, costs, error_no, timestamp = _fields(line)
-        _checked_key(key)
+        key, steps, costs, error_no, timestamp, may_rewrite = _fields(line)
+        if _checked_key(key).has_free_layouts and may_rewrite:
+            raise DataError("its task let Ansor change the layout of its inputs, so its program may be another")
         text = json.dumps(steps, separators=(",", ":"))
         run_s, status, error = _outcome(costs, error_no)
         if key not in self.keys and len(self.keys) >= MOST_KEYS:
@@ -114,10 +118,10 @@ class AnsorLog:
         return record
 
 
-def _fields(line: bytes) -> tuple[str, list[Any], list[Any], int, Any]:
+def _fields(line: bytes) -> tuple[str, list[Any], list[Any], int, Any, bool]:
     try:
         entry = json.loads(line)
-        key, *_ = entry["i"][0]
+        key, *facts = entry["i"][0]
         stages, steps = entry["i"][1][:2]
         costs, error_no, _, timestamp = entry["r"]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
@@ -127,7 +131,7 @@ def _fields(line: bytes) -> tuple[str, list[Any], list[Any], int, Any]:
         raise DataError("its task, steps, costs or error number are not those of Ansor")
     if len(key) > MOST_KEY:
         raise DataError(f"the key of its workload is longer than {MOST_KEY:,} characters")
-    return key, steps, costs, error_no, timestamp
+    return key, steps, costs, error_no, timestamp, facts[_LAYOUT_REWRITE : _LAYOUT_REWRITE + 1] not in ([], [0])
 
 
 @lru_cache(maxsize=4096)

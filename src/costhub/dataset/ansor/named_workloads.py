@@ -12,7 +12,9 @@ from costhub.errors import WorkloadError
 
 MOST_EXTENT = 1 << 20
 _HASH = re.compile(r"[0-9a-f]{32}")
-_PADDINGS = ("SAME", "VALID")
+DTYPES = ("float32", "float16")
+_CHOICES: Mapping[str, tuple[str, ...]] = {"padding": ("SAME", "VALID"), "dtype": DTYPES}
+"""Parameters that take these words; a padding may be a number too."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,17 @@ class WorkloadKey:
     arguments: tuple[Any, ...]
 
     @property
+    def has_free_layouts(self) -> bool:
+        """Whether the function lets Ansor change the layout of an input, which a record's task may permit or not."""
+        return _FUNCTIONS[self.function].has_free_layouts
+
+    @property
     def name(self) -> str:
         """A readable name of the workload, such as `conv2d_128x64x56x56_64x3x3_s1_pSAME`."""
         return _FUNCTIONS[self.function].name(*self.arguments)
 
     def module(self) -> Any:
-        """Builds the ``tvm.IRModule`` with topi, float32 throughout.
+        """Builds the ``tvm.IRModule``, in float32 unless the key has a dtype.
 
         Raises:
             WorkloadError: TVM rejects the arguments.
@@ -79,6 +86,7 @@ class _Function:
     tensors: Callable[..., list[Any]]
     """Makes the arguments and the result from the arguments of the key."""
     name: Callable[..., str]
+    has_free_layouts: bool = False
 
     def check(self, arguments: list[Any]) -> None:
         """Compares the arguments with the parameters.
@@ -89,8 +97,13 @@ class _Function:
         if len(arguments) != len(self.parameters):
             raise WorkloadError(f"its workload key has {len(arguments)} arguments, not {', '.join(self.parameters)}")
         for parameter, value in zip(self.parameters, arguments, strict=True):
-            if parameter == "padding" and value in _PADDINGS:
+            words = _CHOICES.get(parameter, ())
+            if isinstance(value, str) and value in words:
                 continue
+            if parameter == "dtype":
+                raise WorkloadError(
+                    f"the dtype in its workload key is {value!r:.40}; the known ones are {', '.join(words)}"
+                )
             least = 0 if parameter == "padding" else 1
             if type(value) is not int or not least <= value <= MOST_EXTENT:
                 raise WorkloadError(f"the {parameter} in its workload key is {value!r:.40}")
@@ -111,12 +124,17 @@ def _depthwise(n: int, c: int, h: int, w: int, kh: int, kw: int, stride: int, pa
     return [data, kernel, result]
 
 
-def _matmul(rows: int, inner: int, columns: int) -> list[Any]:
+def _matmul(rows: int, inner: int, columns: int, dtype: str = "float32") -> list[Any]:
     from tvm import te
 
-    a, b = te.placeholder((rows, inner), name="A"), te.placeholder((inner, columns), name="B")
+    a, b = te.placeholder((rows, inner), dtype, name="A"), te.placeholder((inner, columns), dtype, name="B")
     k = te.reduce_axis((0, inner), name="k")
     return [a, b, te.compute((rows, columns), lambda x, y: te.sum(a[x, k] * b[k, y], axis=k), name="C")]
+
+
+def _mmperf_matmul(rows: int, columns: int, inner: int, dtype: str) -> list[Any]:
+    """The sum is of type `dtype` too: mmperf's definition accumulates products of float16 in float16."""
+    return _matmul(rows, inner, columns, dtype)
 
 
 def _batch_matmul(batch: int, heads: int, rows: int, inner: int, columns: int) -> list[Any]:
@@ -144,5 +162,12 @@ _FUNCTIONS: Mapping[str, _Function] = {
         ("batch", "heads", "rows", "inner extent", "columns"),
         _batch_matmul,
         lambda b, h, m, k, n: f"batch_matmul_{b * h}x{m}x{k}_{b * h}x{k}x{n}",
+    ),
+    # Of mmperf/mmperf; the others are of microsoft/nnfusion, which gives the inner extent second.
+    "matmul": _Function(
+        ("rows", "columns", "inner extent", "dtype"),
+        _mmperf_matmul,
+        lambda m, n, k, dtype: f"matmul_{m}x{k}_{k}x{n}{'' if dtype == 'float32' else f'_{dtype}'}",
+        has_free_layouts=True,
     ),
 }

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from costhub.dataset.ansor.sketch import (
+    HALF_VECTOR_LENGTHS,
     MOST_INNERMOST,
     UNROLL_STEPS,
     VECTOR_LENGTHS,
@@ -19,7 +20,7 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.metaschedule.import_pool import ReplayedTrace, ReplayedTraces
 from costhub.dataset.metaschedule.translate import translate_target
 from costhub.dataset.trace import plain, replay, trace_parts, trace_to_json
-from costhub.dataset.workload import module_from_json, parse_target
+from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
 from costhub.errors import WorkloadError, last_line
 
 _TILE, _CHOICE, _PIPELINE = "SamplePerfectTile", "SampleCategorical", "software_pipeline"
@@ -65,7 +66,7 @@ def read_target(text: str) -> tuple[str, str] | str:
 def _program(module_json: str, target: str, space: tuple[list[Any], dict[int, int]], steps: str) -> ReplayedTrace | str:
     instructions, extents = space
     try:
-        decisions = _decisions(instructions, extents, read_sketch(json.loads(steps)))
+        decisions = _decisions(instructions, extents, read_sketch(json.loads(steps), _vector_lengths(module_json)))
         schedule = replay(_module(module_json), json.dumps([instructions, decisions]))
         _postprocess(schedule, module_json, target)
         return ReplayedTrace(trace_to_json(schedule.trace), redone=False)
@@ -81,6 +82,13 @@ def _module(module_json: str) -> Any:
 
 
 @functools.lru_cache(maxsize=2)
+def _vector_lengths(module_json: str) -> tuple[int, ...]:
+    """The lengths of vectors that the space has for the workload."""
+    is_half = {dtype for dtype, _ in argument_shapes(_module(module_json))} == {"float16"}
+    return HALF_VECTOR_LENGTHS if is_half else VECTOR_LENGTHS
+
+
+@functools.lru_cache(maxsize=2)
 def _context(module_json: str, target: str) -> Any:
     """The tuning context for the workload: the rules and post-processing that generate Ansor's GPU programs."""
     from tvm.s_tir import meta_schedule as ms
@@ -93,7 +101,7 @@ def _context(module_json: str, target: str) -> Any:
         structure="SSSRRSRS",
         tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],
         max_innermost_factor=MOST_INNERMOST,
-        vector_load_lens=list(VECTOR_LENGTHS),
+        vector_load_lens=list(_vector_lengths(module_json)),
         reuse_read=rules.ReuseType(req="must", levels=[4], scope="shared"),
         reuse_write=rules.ReuseType(req="must", levels=[3], scope="local"),
     )

@@ -11,6 +11,8 @@ from costhub.errors import WorkloadError
 
 VECTOR_LENGTHS = (1, 2, 3, 4)
 """For cooperative fetches of float32: TVM 0.27 loads 16 bytes at once, and its space has no longer vectors."""
+HALF_VECTOR_LENGTHS = (*VECTOR_LENGTHS, 8)
+"""The same for float16; CUDA has no type for the lengths between."""
 UNROLL_STEPS = (0, 16, 64, 512, 1024)
 """Unroll steps of Ansor's GPU sketches."""
 MOST_INNERMOST = 64
@@ -18,8 +20,6 @@ _SPATIAL_LEVELS, _REDUCTION_LEVELS = 5, 3
 _VECTORIZE, _VTHREAD, _BLOCK, _THREAD = 2, 4, 5, 6
 """Ansor's numeric codes of loop annotations (include/tvm/auto_scheduler/loop_state.h of TVM 0.7)."""
 _UNROLL = "auto_unroll_max_step$"
-
-_VECTORS = ", ".join(map(str, VECTOR_LENGTHS))
 
 Step = Sequence[Any]
 _END: Step = ("the end",)
@@ -44,7 +44,7 @@ class TiledSketch:
         return [list(factors) for factors in (*self.spatial, *self.reduction)]
 
 
-def read_sketch(steps: Sequence[Step]) -> TiledSketch:
+def read_sketch(steps: Sequence[Step], vector_lengths: Sequence[int] = VECTOR_LENGTHS) -> TiledSketch:
     """Reads the transform steps of Ansor's multi-level tiling on GPUs.
 
     Ansor's sketch rules MultiLevelTiling, AddCacheRead and AddCacheWrite (src/auto_scheduler/search_policy of
@@ -54,12 +54,13 @@ def read_sketch(steps: Sequence[Step]) -> TiledSketch:
 
     Args:
         steps: The steps as a record holds them, such as ``["SP", stage, iterator, extent, lengths, 1]``.
+        vector_lengths: Those that the space has for the type of the workload's inputs.
 
     Raises:
         WorkloadError: The steps make another kind of program, or one outside MetaSchedule's design space.
     """
     try:
-        return _Reader(steps).sketch()
+        return _Reader(steps, vector_lengths).sketch()
     except (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise WorkloadError("its steps are not those of a tiled GPU program") from error
 
@@ -67,7 +68,8 @@ def read_sketch(steps: Sequence[Step]) -> TiledSketch:
 class _Reader:
     """Takes the steps one by one, and compares each with the one that the structure requires."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step], vector_lengths: Sequence[int]) -> None:
+        self._vector_lengths = vector_lengths
         self._steps: Iterator[Step] = iter(steps)
         self._step: Step = _END
 
@@ -151,10 +153,9 @@ class _Reader:
             # The extent is that of an ancestor: Ansor's evolution changes tiles but not the extent.
             kind, where, iterator, _, [vector], from_inside = self._next()
             self._demand((kind, where, iterator, from_inside) == ("SP", stage, 0, 1))
-            if vector not in VECTOR_LENGTHS:
-                raise WorkloadError(
-                    f"it fetches vectors of lengths other than {_VECTORS}, the only ones in MetaSchedule"
-                )
+            if vector not in self._vector_lengths:
+                known = ", ".join(map(str, self._vector_lengths))
+                raise WorkloadError(f"it fetches vectors of lengths other than {known}, the only ones in MetaSchedule")
             vectors.append(vector)
             self._demand(list(self._next()) == ["AN", stage, 1, _VECTORIZE])
             self._demand(list(self._next()) == ["FFSP", stage, 0, list(range(axes, 0, -1)), 1, 1])
