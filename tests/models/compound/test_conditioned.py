@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -300,3 +301,33 @@ def test_told_the_targets_it_tells_gpus_apart_that_differ_in_nothing_else() -> N
         apart.append(not np.array_equal(few, many))
 
     assert apart == [False, True]
+
+
+def test_a_model_told_the_targets_is_loaded_with_its_layout(tmp_path: Path) -> None:
+    spec = find_spec("tiles@1")
+    rng = np.random.default_rng(0)
+    rows = np.zeros((240, spec.width), np.float32)
+    rows[:, spec.columns.index("thread")] = rng.uniform(0.0, 10.0, size=len(rows))
+    device, warps = np.arange(len(rows)) % 2, {"a": 32, "b": 64}
+    told = {
+        name: {"device_id": name, "kind": "cuda", "target": json.dumps({"thread_warp_size": warp})}
+        for name, warp in warps.items()
+    }
+    latency_s = np.exp(np.abs(rows[:, spec.columns.index("thread")] - np.log2([*warps.values()])[device]))
+    ones = np.ones(len(rows), np.int64)
+    programs = Programs(rows, ones, 0 * ones, ("w",), latency_s, "tiles@1", device_ids=(*told,), device=device)
+    base = Gbt(feature_spec="tiles@1", options=GbtOptions(rounds=20))
+    options = ConditionedOptions(device_layout="device@2")
+    model = Conditioned(feature_spec="tiles@1", options=options, devices=told, base=base)
+    model.fit(programs, None, seed=0, progress=False)
+    model.save_weights(tmp_path)
+    loaded = Conditioned(feature_spec="tiles@1")
+
+    loaded.load_weights(tmp_path, model.config())
+
+    assert loaded.options.device_layout == "device@2"
+    scores = []
+    for row in (*told.values(), {"kind": "cuda"}):  # The last is told nothing, and gets the mean of the others.
+        scores.append(model.bind(row).predict(rows, ones))
+        np.testing.assert_array_equal(loaded.bind(row).predict(rows, ones), scores[-1])
+    assert not any(np.array_equal(one, other) for one, other in itertools.combinations(scores, 2))
