@@ -43,6 +43,7 @@ BENCHMARKS = {
     "transfer": "transfer.transfer",
     "gpus": "transfer.gpus",
     "gpu-mixtures": "transfer.gpu_mixtures",
+    "device-vector": "transfer.device_vector",
     "new-chip": "transfer.new_chip",
     "stopping": "transfer.stopping",
     "moses": "transfer.moses",

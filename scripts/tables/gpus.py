@@ -117,6 +117,26 @@ def _cell(line: _Line) -> str:
     return " / ".join(f"{line[metric]:.3f}" for metric in METRICS)
 
 
+def device_vector_table(result: Mapping[str, Any]) -> str:
+    """What device@2 adds for each GPU, and one line for each GPU left out and layout."""
+    numbers: Sequence[_Line] = result["numbers"]
+    names = [name for name in numbers[0] if name != "device"]
+    columns = [TableColumn("device", "GPU"), *(number(name, f"`{name}`", ",d") for name in names)]
+    rows = []
+    for line in result["summary"]:
+        gains = {m: f"{line[f'{m}_gain']:+.3f} ± {line[f'{m}_gain_se'] or 0.0:.3f}" for m in METRICS}
+        first = line["layout"] == result["summary"][0]["layout"]
+        rows.append({**line, "cell": _cell(line), **{f"{m}_gain": "" if first else gains[m] for m in METRICS}})
+    told = [TableColumn("target", "left out"), TableColumn("layout", "told"), number("seeds", "seeds", "d")]
+    told += [TableColumn("cell", "top-1 / top-5 / pairwise", align="right")]
+    told += [TableColumn(f"{m}_gain", f"{m}, more than with device@1", align="right") for m in METRICS]
+    note = (
+        f"Both learn from the same programs of the other GPUs, up to {result['each']} of each workload. ± is the "
+        "standard error of the differences: over seeds for a GPU (0 for a single seed), over the GPUs for their mean."
+    )
+    return f"{markdown_table(numbers, columns)}\n\n{markdown_table(rows, told)}\n\n{note}"
+
+
 def gpu_mixtures_table(result: Mapping[str, Any]) -> str:
     """One line for each choice of what a model learns from."""
     rows: Sequence[_Line] = result["summary"]
@@ -306,6 +326,7 @@ def _moses_pair(pair: _Line) -> str:
 
 GPU_TABLES = {
     "gpu_transfer": gpu_transfer_table,
+    "device_vector": device_vector_table,
     "gpu_mixtures": gpu_mixtures_table,
     "moses": moses_table,
     "new_chip": new_chip_table,

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
 from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions
+from costhub.models.compound.device_vector import LAYOUTS
 from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.folder import load_model, save_model
 from costhub.models.networks.mlp import Mlp
@@ -61,8 +64,8 @@ def model(train: Programs) -> Conditioned:
     return fitted("gbt", train)
 
 
-def fitted(base: str, train: Programs, *, relations: bool = True) -> Conditioned:
-    options = ConditionedOptions(relations=relations)
+def fitted(base: str, train: Programs, *, relations: bool = True, layout: str = "device@1") -> Conditioned:
+    options = ConditionedOptions(relations=relations, device_layout=layout)
     made = Conditioned(feature_spec=SPEC, options=options, devices=DEVICES, base=BASE[base]())
     made.fit(train, None, seed=0, progress=False)
     return made
@@ -180,9 +183,11 @@ def test_nothing_to_learn_is_said_before_what_is_known_of_devices(train: Program
         Conditioned(feature_spec=SPEC).fit(train.select(np.array([0])), None, seed=0)
 
 
-@pytest.mark.parametrize("base", BASES)
-def test_a_folder_holds_all_but_the_rows_of_the_devices(base: str, train: Programs, tmp_path: Path) -> None:
-    model = fitted(base, train)
+@pytest.mark.parametrize(("base", "layout"), [*((base, "device@1") for base in BASES), ("gbt", "device@2")])
+def test_a_folder_holds_all_but_the_rows_of_the_devices(
+    base: str, layout: str, train: Programs, tmp_path: Path
+) -> None:
+    model = fitted(base, train, layout=layout)
     info = describe_model(model, train, device_id="many", seed=0, licence="MIT")
     programs = measured(UNSEEN, seed=1)
     wanted = model.bind(DEVICES[UNSEEN])
@@ -217,6 +222,9 @@ def test_a_folder_holds_all_but_the_rows_of_the_devices(base: str, train: Progra
         ("base_options", []),
         ("base_options", {}),
         ("members", "gbt mlp"),
+        ("device_layout", "device@2"),
+        ("device_layout", "device@3"),
+        ("device_layout", 1),
         ("more", 1),
     ],
 )
@@ -259,9 +267,67 @@ def test_members_that_the_base_cannot_have_are_refused(given: dict[str, str], me
         ConditionedOptions(**given)
 
 
-def test_a_folder_of_before_names_no_members(model: Conditioned, tmp_path: Path) -> None:
+def test_a_folder_of_before_names_no_members_and_no_layout(model: Conditioned, tmp_path: Path) -> None:
     model.save_weights(tmp_path)
-    older = Conditioned(feature_spec=SPEC)
-    older.load_weights(tmp_path, {key: value for key, value in model.config().items() if key != "members"})
+    older = Conditioned(feature_spec=SPEC, options=ConditionedOptions(device_layout="device@2"))
+    added = ("members", "device_layout")
+    older.load_weights(tmp_path, {key: value for key, value in model.config().items() if key not in added})
+    rows = measured(UNSEEN, seed=1)
 
     assert older.options == model.options
+    assert (older.options.members, older.options.device_layout) == ("", "device@1")
+    np.testing.assert_array_equal(
+        older.bind(DEVICES[UNSEEN]).predict(rows.rows, rows.counts),
+        model.bind(DEVICES[UNSEEN]).predict(rows.rows, rows.counts),
+    )
+
+
+def test_a_layout_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"device_layout must be one of device@1, device@2, got 'device@3'"):
+        ConditionedOptions(device_layout="device@3")
+
+
+def test_told_the_targets_it_tells_gpus_apart_that_differ_in_nothing_else() -> None:
+    targets = {name: json.dumps({"thread_warp_size": 4 * cores}) for name, cores in CORES.items()}
+    rows = {name: {"device_id": name, "kind": "cuda", "target": target} for name, target in targets.items()}
+    train = Programs.join([measured(name) for name in CORES])
+    programs = measured("one", workloads=1, seed=1)
+    apart = []
+    for layout in LAYOUTS:
+        options = ConditionedOptions(device_layout=layout)
+        model = Conditioned(feature_spec=SPEC, options=options, devices=rows, base=BASE["gbt"]())
+        model.fit(train, None, seed=0, progress=False)
+        few, many = (model.bind(rows[name]).predict(programs.rows, programs.counts) for name in ("one", "sixtyfour"))
+        apart.append(not np.array_equal(few, many))
+
+    assert apart == [False, True]
+
+
+def test_a_model_told_the_targets_is_loaded_with_its_layout(tmp_path: Path) -> None:
+    spec = find_spec("tiles@1")
+    rng = np.random.default_rng(0)
+    rows = np.zeros((240, spec.width), np.float32)
+    rows[:, spec.columns.index("thread")] = rng.uniform(0.0, 10.0, size=len(rows))
+    device, warps = np.arange(len(rows)) % 2, {"a": 32, "b": 64}
+    told = {
+        name: {"device_id": name, "kind": "cuda", "target": json.dumps({"thread_warp_size": warp})}
+        for name, warp in warps.items()
+    }
+    latency_s = np.exp(np.abs(rows[:, spec.columns.index("thread")] - np.log2([*warps.values()])[device]))
+    ones = np.ones(len(rows), np.int64)
+    programs = Programs(rows, ones, 0 * ones, ("w",), latency_s, "tiles@1", device_ids=(*told,), device=device)
+    base = Gbt(feature_spec="tiles@1", options=GbtOptions(rounds=20))
+    options = ConditionedOptions(device_layout="device@2")
+    model = Conditioned(feature_spec="tiles@1", options=options, devices=told, base=base)
+    model.fit(programs, None, seed=0, progress=False)
+    model.save_weights(tmp_path)
+    loaded = Conditioned(feature_spec="tiles@1")
+
+    loaded.load_weights(tmp_path, model.config())
+
+    assert loaded.options.device_layout == "device@2"
+    scores = []
+    for row in (*told.values(), {"kind": "cuda"}):  # The last is told nothing, and gets the mean of the others.
+        scores.append(model.bind(row).predict(rows, ones))
+        np.testing.assert_array_equal(loaded.bind(row).predict(rows, ones), scores[-1])
+    assert not any(np.array_equal(one, other) for one, other in itertools.combinations(scores, 2))

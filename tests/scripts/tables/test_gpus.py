@@ -8,6 +8,7 @@ import pytest
 
 from scripts.tables.gpus import (
     TrialCosts,
+    device_vector_table,
     gpu_mixtures_table,
     gpu_transfer_table,
     moses_summaries,
@@ -74,6 +75,27 @@ def test_each_method_shows_the_trials_that_it_has() -> None:
 
     assert "corrected, 32 trials | guarded, 32 / 64 trials" in shown
     assert "| k80 to v100 | 0.700 | 0.710 | 0.720 / 0.730 |" in shown
+
+
+def test_a_layout_is_set_beside_device_1_and_numbers_that_are_not_known_are_dashes() -> None:
+    before = {f"{name}_gain{end}": 0.0 for name in FIGURES for end in ("", "_se")}
+    gains = {**before, "pairwise_gain": -0.0125, "pairwise_gain_se": 0.002, "top_1_gain_se": None}
+    about = {**FIGURES, "target": "k80", "seeds": 3}
+    numbers = [{"device": "k80", "thread_warp_size": 32}, {"device": "other", "thread_warp_size": None}]
+
+    shown = device_vector_table(
+        {
+            "each": 32,
+            "numbers": numbers,
+            "summary": [{**about, **before, "layout": "device@1"}, {**about, **gains, "layout": "device@2"}],
+        }
+    )
+
+    assert "| k80 | 32 |" in shown
+    assert "| other | - |" in shown
+    assert "| k80 | device@1 | 3 | 0.900 / 0.950 / 0.800 |  |  |  |" in shown
+    assert "| k80 | device@2 | 3 | 0.900 / 0.950 / 0.800 | +0.000 ± 0.000 | +0.000 ± 0.000 | -0.013 ± 0.002 |" in shown
+    assert "up to 32 of each workload" in shown
 
 
 def test_mixtures_show_an_error_only_where_there_are_several_seeds() -> None:

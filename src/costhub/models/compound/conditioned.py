@@ -15,7 +15,9 @@ from costhub.errors import ModelError
 from costhub.models.architectures import new_model
 from costhub.models.compound.blend import BlendOptions
 from costhub.models.compound.device_vector import (
-    NAMES,
+    DEVICE_1,
+    LAYOUTS,
+    DeviceLayout,
     DeviceScaler,
     Vector,
     device_vector,
@@ -24,7 +26,7 @@ from costhub.models.compound.device_vector import (
 )
 from costhub.models.compound.members import update_members
 from costhub.models.inputs import check_training, checked_rows, not_fitted_error
-from costhub.models.options import added_option, check_width, parse_options
+from costhub.models.options import added_option, check_choice, check_width, parse_options
 from costhub.models.protocol import CostModel, Scores
 
 BASES = ("gbt", "mlp", "blend")
@@ -44,6 +46,8 @@ class ConditionedOptions:
     """Objective of the base; empty for the base's default."""
     members: str = added_option("", before="")
     """Members of the base if it is a `blend`, as in `BlendOptions`; empty for the blend's default."""
+    device_layout: str = added_option(DEVICE_1.name)
+    """The numbers of a device that it is told: `device@1`, or `device@2` with those of a GPU's target as well."""
 
     def __post_init__(self) -> None:
         if self.base not in BASES:
@@ -52,6 +56,7 @@ class ConditionedOptions:
             raise ValueError(f"members belong to the base blend, and base is {self.base!r}; leave them out.")
         if self.members:
             BlendOptions(members=self.members)
+        check_choice("device_layout", self.device_layout, tuple(LAYOUTS))
 
 
 class Conditioned(CostModel):
@@ -132,7 +137,7 @@ class Conditioned(CostModel):
         """
         check_training(train)
         self.scaler = None  # What an earlier fit has seen does not count.
-        self.scaler = DeviceScaler.fit(self._vectors(train)[0])
+        self.scaler = DeviceScaler.fit(self._vectors(train)[0], self._layout)
         self.columns = train.rows.shape[1]
         held_out = None if valid is None else self._widened(valid)
         self.base.fit(self._widened(train), held_out, seed=seed, progress=progress)
@@ -200,13 +205,14 @@ class Conditioned(CostModel):
         """
         rest = dict(config)
         columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
-        mean, inverse_std = (_checked_vector(key, rest.pop(key, None)) for key in _SCALER_KEYS)
-        if (inverse_std < 0).any():
-            raise ModelError("device_inverse_std of this conditioned model is below 0; fetch it again.")
-        device = rest.pop("device", None)
-        bound = None if device is None else _checked_vector("device", device)
+        held = {key: rest.pop(key, None) for key in (*_SCALER_KEYS, "device")}
         inner = rest.pop("base_options", None)
         options = parse_options(ConditionedOptions, rest, arch=self.arch)
+        layout = LAYOUTS[options.device_layout]
+        mean, inverse_std = (_checked_vector(key, held[key], layout) for key in _SCALER_KEYS)
+        if (inverse_std < 0).any():
+            raise ModelError("device_inverse_std of this conditioned model is below 0; fetch it again.")
+        bound = None if held["device"] is None else _checked_vector("device", held["device"], layout)
         width = columns + self._extra(options)
         base_columns = inner.get("columns") if isinstance(inner, Mapping) else None
         if base_columns != width:
@@ -217,7 +223,7 @@ class Conditioned(CostModel):
         base = _new_base(options, self.feature_spec)
         base.load_weights(folder, inner)
         self.options, self.columns, self.base = options, columns, base
-        self.scaler, self.device = DeviceScaler(mean, inverse_std), bound
+        self.scaler, self.device = DeviceScaler(mean, inverse_std, layout), bound
 
     def _fitted(self) -> tuple[int, DeviceScaler]:
         if self.columns is None or self.scaler is None:
@@ -225,11 +231,16 @@ class Conditioned(CostModel):
         return self.columns, self.scaler
 
     def _extra(self, options: ConditionedOptions) -> int:
-        return len(NAMES) + (len(relation_places(self.feature_spec)) if options.relations else 0)
+        layout = LAYOUTS[options.device_layout]
+        return len(layout.names) + (len(relation_places(self.feature_spec, layout)) if options.relations else 0)
+
+    @property
+    def _layout(self) -> DeviceLayout:
+        return LAYOUTS[self.options.device_layout]
 
     def _vector(self, row: Mapping[str, Any]) -> Vector:
         """(v,) the vector of a device that this model can score for."""
-        vector = device_vector(row)
+        vector = device_vector(row, self._layout)
         if self.scaler is not None and not self.scaler.knows_kind(vector):
             raise ModelError(
                 f"None of the devices that this model has learned from is of the kind {row['kind']!r}, so it "
@@ -262,7 +273,8 @@ class Conditioned(CostModel):
         numbers = scaler(vectors).astype(np.float32)[which]
         if not self.options.relations:
             return np.concatenate([rows, numbers], axis=1)
-        relations = relation_columns(rows, scaler.filled(vectors)[which], relation_places(self.feature_spec))
+        places = relation_places(self.feature_spec, self._layout)
+        relations = relation_columns(rows, scaler.filled(vectors)[which], places)
         return np.concatenate([rows, numbers, relations], axis=1)
 
 
@@ -275,15 +287,15 @@ def _new_base(options: ConditionedOptions, feature_spec: str) -> CostModel:
     return new_model(options.base, feature_spec=feature_spec, options={name: v for name, v in given.items() if v})
 
 
-def _checked_vector(name: str, values: object) -> Vector:
+def _checked_vector(name: str, values: object, layout: DeviceLayout) -> Vector:
     """(v,) numbers from untrusted JSON."""
     if (
         not isinstance(values, list)
-        or len(values) != len(NAMES)
+        or len(values) != len(layout.names)
         or not all(type(value) in (int, float) and abs(value) < _MOST for value in values)
     ):
         raise ModelError(
-            f"{name} of this conditioned model must be {len(NAMES)} numbers; it is damaged or of another "
+            f"{name} of this conditioned model must be {len(layout.names)} numbers; it is damaged or of another "
             "version of costhub: fetch or train it again."
         )
     return np.array(values, np.float64)
