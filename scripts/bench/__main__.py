@@ -34,6 +34,7 @@ BENCHMARKS = {
     "unseen-chip": "models.unseen_chip",
     "value-of-accuracy": "models.value_of_accuracy",
     "feature-ceiling": "models.feature_ceiling",
+    "top-losses": "models.top_losses",
     "estimates": "models.estimates",
     "training": "models.training",
     "sources": "transfer.sources",

@@ -335,6 +335,33 @@ def value_of_accuracy_table(result: Result) -> str:
     return "\n\n".join(parts)
 
 
+def top_losses_table(result: Result) -> str:
+    """Two tables, one line per loss: on the validation workloads that decide, and of the chosen one on the tested."""
+    parts = []
+    for part, title in (("validation", "chosen on"), ("test", "tested on")):
+        own = sorted((row for row in result["summary"] if row["part"] == part), key=lambda row: -row["top_1"])
+        lines = [_top_loss(row, result["chosen"]) for row in own]
+        columns = [TableColumn("model", f"{title} {own[0]['workloads']} workloads")]
+        columns += [TableColumn(name, name.replace("_", "-"), align="right") for name in _TOP_FIGURES]
+        columns += [
+            TableColumn(f"{name}_gain", f"gain in {name.replace('_', '-')}", align="right") for name in _TOP_FIGURES
+        ]
+        parts.append(markdown_table(lines, columns))
+    return "\n\n".join(parts)
+
+
+_TOP_FIGURES = ("top_1", "top_5", "pairwise")
+
+
+def _top_loss(row: Row, chosen: str) -> dict[str, str]:
+    line = {"model": f"**{row['model']}**" if chosen in row["model"] else row["model"]}
+    for name in _TOP_FIGURES:
+        line[name] = plus_minus(row[name], row[f"{name}_se"])
+        gain, error = row[f"{name}_gain"], row[f"{name}_gain_se"]
+        line[f"{name}_gain"] = "-" if row["model"] == row["base"] else f"{gain:+.3f} ± {error:.3f}"
+    return line
+
+
 def feature_ceiling_table(result: Result) -> str:
     """Two tables: models that know the workload, or not; and programs that are neighbours in features."""
     titles = zip(_TRAINING, ("features", "model", "learned from"), strict=True)
@@ -387,6 +414,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "unseen_emeraldrapids": unseen_chip_table,
     "layouts": layouts_table,
     "value_of_accuracy": value_of_accuracy_table,
+    "top_losses": top_losses_table,
     "feature_ceiling": feature_ceiling_table,
     "feature_ceiling_h200": feature_ceiling_table,
 }

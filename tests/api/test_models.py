@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from costhub.api.estimating.estimate import estimate
 from costhub.api.learning import train
 from costhub.api.models import ChosenModel, ModelChoice, load_model, pull, save_model
 from costhub.collector.device.identity import identify
@@ -15,6 +19,7 @@ from costhub.dataset.features.specs import find_spec
 from costhub.errors import ArgumentError, ModelError, UnknownNameError
 from costhub.models import folder as model_folder
 from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
 from costhub.testing import made_programs
 
@@ -95,6 +100,76 @@ def test_a_row_of_the_devices_table_is_a_device_too() -> None:
         load_model("any-cpu", device={"device_id": "acme-gpu", "kind": "cuda"})
     with pytest.raises(UnknownNameError, match="amd-epyc"):
         load_model("any-cpu", device="amd-epyc-zen9")
+
+
+NAME = "matmul.512x512x512"
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("amd-epyc-zen4-2c", "amd-epyc-zen4-2c"),  # one of the devices of any-cpu
+        ("costhub/amd-epyc-zen5-2c-gbt", "amd-epyc-zen5-2c"),
+        ("nvidia-a100", "nvidia-a100"),
+        ("nvidia-h200", "nvidia-h200"),  # which learned from the A100 as well
+    ],
+)
+def test_a_model_estimates_latencies_on_the_device_that_it_is_called_by(name: str, device: str) -> None:
+    found = load_model(name).latency_us(NAME, trials=32, interval=0.5, progress=False)
+
+    wanted = estimate(NAME, device, trials=32, interval=0.5, progress=False)
+    assert str(found) == str(wanted)
+    assert (float(found), found.low_us, found.high_us) == (wanted.latency_us, wanted.low_us, wanted.high_us)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_model_called_by_one_of_its_devices_is_bound_to_that() -> None:
+    named, told = load_model("amd-epyc-zen4-1c"), load_model("any-cpu", device="amd-epyc-zen4-1c")
+    local = load_model("any-cpu")
+
+    assert named.device.tolist() == told.device.tolist() != load_model("amd-epyc-zen5-2c-sse4.2").device.tolist()
+    assert local.device.tolist() == load_model("any-cpu", device=identify()).device.tolist()
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_model_of_many_devices_estimates_for_this_machine_or_the_device_that_is_told() -> None:
+    row = {"device_id": "acme-one", "kind": "cpu", "cores": 4, "simd_bits": 128, "peak_gflops": 60.0, "dram_gbs": 8.0}
+
+    told = load_model("any-cpu", device=row).latency_us(NAME, progress=False)
+    assert str(told) == str(estimate(NAME, row, progress=False))
+    for name in ("auto", "any-cpu"):
+        estimator = load_model(name).estimator
+        assert estimator.keywords == {"device": "auto"}  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_model_of_no_known_device_says_what_to_do(tmp_path: Path) -> None:
+    programs = made_programs("tiles@1")
+    fitted = train(programs, "gbt", options={"rounds": 3}, progress=False)
+    folder = save_model(fitted, tmp_path / "mine", programs, device="acme-one")
+
+    with pytest.raises(ModelError, match=r"This gbt model does not know which device .*costhub\.load_model"):
+        fitted.latency_us(NAME)
+    with pytest.raises(UnknownNameError, match=r"no device named 'acme-one'\..*costhub probe --json"):
+        load_model(folder).latency_us(NAME)
+    assert float(load_model(folder, device="amd-epyc-zen5-2c").latency_us(NAME, progress=False)) > 0
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_copy_of_a_loaded_model_estimates_as_it_does() -> None:
+    model = load_model("nvidia-h200", arch="gbt")
+
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        assert float(copied.latency_us(NAME, progress=False)) == float(model.latency_us(NAME, progress=False))
+
+
+def test_a_model_has_the_defaults_of_estimate() -> None:
+    own, whole = (inspect.signature(call).parameters for call in (CostModel.latency_us, estimate))
+
+    assert {name: whole[name] for name in own if name not in ("self", "what")} == {
+        name: own[name] for name in own if name not in ("self", "what")
+    }
 
 
 @pytest.mark.usefixtures("own_cache")

@@ -8,6 +8,7 @@ from typing import Any
 
 from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
+from costhub.models.trees.gbt import ALL_PAIRS
 from scripts.bench.models.baselines import TensetMlp, TvmXgb
 
 STORE, RELATION, TILES = "per_store@1", "relation@1", "tiles@1"
@@ -144,6 +145,16 @@ BEST = [
 ]
 """What is worth running everywhere."""
 
+TOP = [
+    *(GridEntry("gbt", TILES, objective) for objective in ("regression", "log", "rank")),
+    *(
+        GridEntry("gbt", TILES, "lambdarank", {"pairs": pairs, "grades": grades}, f"{which}, {gain}")
+        for grades, gain in ((0.0, "linear gain"), (4.0, "exponential gain"))
+        for pairs, which in ((ALL_PAIRS, "all pairs"), (8, "pairs with the first 8"))
+    ),
+]
+"""Losses for the head of the list. The first is the default of `gbt`, the second that of the trees in `MEMBERS`."""
+
 JOINT = [
     *BASIC,
     *(
@@ -162,5 +173,6 @@ GRIDS = {
     "configuration": CONFIGURATION,
     "best": BEST,
     "joint": JOINT,
+    "top": TOP,
     "quick": QUICK,
 }

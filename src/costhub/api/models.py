@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.errors import ArgumentError, CosthubError
+from costhub.hub.catalogue.devices import find_device
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, check_kind, choose_model, find_model, kinds_of
 from costhub.hub.catalogue.names import resolve_name
 from costhub.hub.pull import pull_resolved, verified_folder
@@ -111,13 +113,15 @@ def load_model(
     """Loads a pretrained model, ready to score programs of a device.
 
     A model for many devices takes the device's figures as inputs and is bound to `device`. Other models score
-    for the device that they learned from, wherever they are loaded.
+    for the device that they learned from, wherever they are loaded. `latency_us` of the model estimates latencies on
+    that device.
 
     Args:
         name: As for `pull`: `auto`, a device or model name, an address, or a model folder.
         arch: The architecture; by default that of the model with the best figures.
-        device: The device to score for: `auto` for this machine's CPU, or the model's own device if that is of
-            another kind; an id of the device index; or a row of the devices table.
+        device: The device to score for: an id of the device index, or a row of the devices table. `auto` stands for
+            the device in `name`, or that of a model of a single device; and for any other model for this machine's CPU,
+            or the model's own device if that is of another kind.
 
     Returns:
         The model; its `info` says where it comes from, and `print` shows a summary of that.
@@ -130,13 +134,21 @@ def load_model(
         >>> print(model)  # doctest: +ELLIPSIS
         costhub/nvidia-h200-mlp: mlp model on tiles@1 for nvidia-h200
         learned from ... programs of ... workloads; on ... held-out workloads: top_1 0...
+        >>> print(model.latency_us("matmul.512x512x512", progress=False))  # doctest: +ELLIPSIS
+        nvidia-h200, search of 64 programs, 90 % intervals
+        ...
     """
+    from costhub.api.estimating.estimate import estimate
+
     row = _row_of(device)
     found = choose_model(os.fspath(name), row, arch=arch)
-    meant = kinds_of(found.entry)
-    if device == AUTO and meant and row["kind"] not in meant:
-        row = _row_of(_named_device(os.fspath(name), found.entry))
-    return _loaded(found, row)
+    if device == AUTO and os.fspath(name) != AUTO:
+        device = _own_device(os.fspath(name), found.entry, row["kind"])
+        known = find_device(device)
+        row = known.row() if known else row
+    model = _loaded(found, row)
+    model.estimator = partial(estimate, device=device)
+    return model
 
 
 @dataclass(frozen=True)
@@ -235,13 +247,21 @@ def own_model(model: object) -> CostModel:
     )
 
 
-def _named_device(name: str, entry: ModelEntry) -> str:
-    """The device that a name stands for, if the model has learned from it; otherwise the one that the model is for."""
+def _own_device(name: str, entry: ModelEntry, local_kind: str) -> str:
+    """The device that a model is for when it is called by this name.
+
+    Returns:
+        One of many devices that it has learned from, if the name stands for that; `auto` for a model of many devices
+        that suits this machine's CPU; otherwise the device of the model.
+    """
     try:
         named = resolve_name(name).device.device_id
     except CosthubError:  # a folder, or the name of the model itself
-        return entry.device_id
-    return named if named in entry.devices else entry.device_id
+        named = entry.device_id
+    if named in entry.trained_on:
+        return named
+    is_general = bool(entry.trained_on) and entry.device_id not in entry.trained_on
+    return AUTO if is_general and local_kind in (kinds_of(entry) or (local_kind,)) else entry.device_id
 
 
 def _loaded(found: ResolvedModel, row: Mapping[str, Any]) -> CostModel:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from costhub.models.info import ModelInfo
 
 Scores = npt.NDArray[np.float64]
+
+
+class LatencyInterval(Protocol):
+    """A latency with an interval that covers it; `float` gives the latency and `print` shows a table."""
+
+    @property
+    def latency_us(self) -> float:
+        """The likeliest value."""
+
+    @property
+    def low_us(self) -> float:
+        """The lower end of the interval."""
+
+    @property
+    def high_us(self) -> float:
+        """The upper end of the interval."""
+
+    def __float__(self) -> float:
+        """The likeliest value in microseconds."""
 
 
 class CostModel(ABC):
@@ -45,6 +64,8 @@ class CostModel(ABC):
     """What a hub calls the model; `costhub.load_model` sets it."""
     info: ModelInfo | None = None
     """Where the model comes from and how good it is; `costhub.load_model` sets it."""
+    estimator: Callable[..., LatencyInterval] | None = None
+    """`costhub.estimate` for the device that the model was loaded for; `costhub.load_model` sets it."""
 
     def __str__(self) -> str:
         """Two lines: what the model is, and what it learned from, with its figures."""
@@ -138,6 +159,41 @@ class CostModel(ABC):
             ModelError: The model cannot score for such a device.
         """
         return self
+
+    def latency_us(
+        self,
+        what: Any,
+        *,
+        trials: int = 64,
+        interval: float = 0.9,
+        data: Sequence[str | Path] = (),
+        progress: bool = True,
+    ) -> LatencyInterval:
+        """How long a workload or a network takes on the model's device after a search; nothing is measured.
+
+        The scores of a model order the programs of a workload and have no unit. So the figure is that of
+        `costhub.estimate`: the best program that a hub has measured on the device, or a prediction.
+
+        Args:
+            what: A workload or a network, as for `costhub.tune`.
+            trials: How many programs the search measures, as assumed for predicted kernels.
+            interval: The share of figures that should lie between `low_us` and `high_us`.
+            data: Measurements of your own, in addition to those of the hubs on this machine.
+            progress: Show a progress bar on a terminal.
+
+        Returns:
+            The latency, of which `float` gives the likeliest value in microseconds. It is an `Estimate`.
+
+        Raises:
+            ModelError: The model does not know its device, because `costhub.load_model` did not load it.
+            CosthubError: As for `costhub.estimate`.
+        """
+        if self.estimator is None:
+            raise ModelError(
+                f"This {self.arch} model does not know which device it scores for. Load it with costhub.load_model, "
+                "which takes the folder of a model too, or name the device: costhub.estimate(what, device)."
+            )
+        return self.estimator(what, trials=trials, interval=interval, data=data, progress=progress)
 
     def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
         """The networks and trees that the model is made of; for a simple model, itself.

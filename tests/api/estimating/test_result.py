@@ -7,6 +7,7 @@ import json
 import pytest
 
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
+from costhub.errors import ArgumentError
 
 CONV = KernelEstimate("conv", "a" * 64, "conv", 3.0, 1000.0, 900.0, 1200.0, MEASURED, 32)
 NORM = KernelEstimate("norm", "b" * 64, "norm", 2.0, 500.0, 300.0, 800.0, PREDICTED, None)
@@ -34,6 +35,21 @@ def test_the_table_says_where_each_figure_comes_from() -> None:
     assert "75 % of the kernels' time measured" in text
     assert "small kernels, runtime" in text
     assert "small kernels" not in str(Estimate("gpu", 64, 0.9, (), (network(None),)))
+
+
+def test_what_was_asked_for_alone_is_a_number_with_an_interval() -> None:
+    kernel, whole = Estimate("cpu", 64, 0.9, (NORM,), ()), Estimate("cpu", 64, 0.9, (), (network(),))
+
+    assert (float(kernel), kernel.latency_us, kernel.low_us, kernel.high_us) == (500.0, 500.0, 300.0, 800.0)
+    assert (float(whole), whole.latency_us, whole.low_us, whole.high_us) == (4100.0, 4100.0, 3500.0, 5000.0)
+
+
+@pytest.mark.parametrize(("kernels", "networks"), [((CONV,), (network(),)), ((CONV, NORM), ()), ((), ())])
+def test_of_several_or_none_there_is_no_single_latency(
+    kernels: tuple[KernelEstimate, ...], networks: tuple[NetworkEstimate, ...]
+) -> None:
+    with pytest.raises(ArgumentError, match=rf"^{len(kernels) + len(networks)} kernels and networks were estimated"):
+        float(Estimate("cpu", 64, 0.9, kernels, networks))
 
 
 def test_a_device_that_was_never_measured_is_named() -> None:

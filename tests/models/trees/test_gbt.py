@@ -42,7 +42,7 @@ LATENCY_S = np.array([1.0, 8.0, 1.25, 4.0])
 THROUGHPUT = np.array([1.0, 0.125, 0.8, 0.25])
 
 
-def scores_after_one_tree(objective: str, *, pairs: int = 32) -> np.ndarray:
+def scores_after_one_tree(objective: str, *, pairs: int = 32, grades: float = 0.0) -> np.ndarray:
     """Of four programs of a workload, each in a leaf of its own: what the derivatives of the objective ask for."""
     options = GbtOptions(
         objective=objective,
@@ -52,6 +52,7 @@ def scores_after_one_tree(objective: str, *, pairs: int = 32) -> np.ndarray:
         subsample=1.0,
         colsample=1.0,
         pairs=pairs,
+        grades=grades,
     )
     rows, ones = np.arange(4, dtype=np.float32)[:, None], np.ones(4, np.int64)
     model = Gbt(feature_spec="demo@1", options=options)
@@ -119,19 +120,27 @@ def test_only_pairs_with_the_top_pull_where_the_top_is_asked_for() -> None:
     np.testing.assert_allclose(found[1:], found[1], rtol=1e-4)
 
 
-def test_under_lambdarank_a_pair_pulls_by_what_its_swap_gains() -> None:
+@pytest.mark.parametrize(("grades", "gain"), [(0.0, THROUGHPUT), (0.5, 2 ** (0.5 * THROUGHPUT) - 1)])
+def test_under_lambdarank_a_pair_pulls_by_what_its_swap_gains(grades: float, gain: np.ndarray) -> None:
     """Burges, 2010; equal scores rank as they stand. XGBoost scales a group by a factor, told from one program."""
     discount = 1 / np.log2(2.0 + np.arange(4))
-    swap = np.abs(np.subtract.outer(THROUGHPUT, THROUGHPUT) * np.subtract.outer(discount, discount))
-    swap /= (np.sort(THROUGHPUT)[::-1] * discount).sum()
-    pull = (np.sign(np.subtract.outer(THROUGHPUT, THROUGHPUT)) * swap).sum(axis=1) / 2
+    swap = np.abs(np.subtract.outer(gain, gain) * np.subtract.outer(discount, discount))
+    swap /= (np.sort(gain)[::-1] * discount).sum()
+    pull = (np.sign(np.subtract.outer(gain, gain)) * swap).sum(axis=1) / 2
     curvature, penalty = swap.sum(axis=1) / 2, 0.02
 
-    found = scores_after_one_tree("lambdarank")
+    found = scores_after_one_tree("lambdarank", grades=grades)
 
     scale = penalty * found[0] / (pull[0] - curvature[0] * found[0])
     assert scale > 0
     np.testing.assert_allclose(found, scale * pull / (scale * curvature + penalty), rtol=1e-3)
+
+
+def test_grades_change_no_objective_but_lambdarank() -> None:
+    for objective in set(OBJECTIVES) - {"lambdarank"}:
+        np.testing.assert_array_equal(
+            scores_after_one_tree(objective, grades=4.0), scores_after_one_tree(objective, grades=0.0)
+        )
 
 
 def test_a_failed_program_is_no_throughput_or_a_thousandth_of_the_best() -> None:
@@ -293,7 +302,7 @@ def test_a_shipped_model_scores_as_it_did_when_it_was_released(name: str) -> Non
 
 def test_a_folder_from_before_an_option_was_added_is_read(model: Gbt, unseen: Programs, tmp_path: Path) -> None:
     model.save_weights(tmp_path)
-    old = {name: value for name, value in model.config().items() if name != "pairs"}
+    old = {name: value for name, value in model.config().items() if name not in ("pairs", "grades")}
     loaded = Gbt(feature_spec="demo@1")
 
     loaded.load_weights(tmp_path, json.loads(json.dumps(old)))

@@ -19,6 +19,7 @@ from scripts.tables.models import (
     overview_table,
     paired_table,
     summaries,
+    top_losses_table,
     training_table,
     unseen_device_table,
 )
@@ -185,6 +186,24 @@ def test_devices_that_were_left_out_have_a_line_per_method() -> None:
 
     assert "| new workloads | gbt | none | 0.900 | 0.020 |" in shown
     assert "Means over 3 devices left out in turn and 2 seeds" in shown
+
+
+def test_the_chosen_loss_is_marked_and_gains_are_over_the_base() -> None:
+    def line(part: str, model: str, base: str, top_1: float) -> dict[str, Any]:
+        figures = {name: top_1 for name in ("top_1", "top_5", "pairwise")}
+        gains = {f"{name}_gain": top_1 - 0.7 for name in figures}
+        errors = {f"{name}{end}_se": 0.02 for name in figures for end in ("", "_gain")}
+        return {"part": part, "model": model, "base": base, "workloads": 9, **figures, **gains, **errors}
+
+    rows = [("validation", "a", "a", 0.7), ("validation", "b", "a", 0.75), ("test", "a", "a", 0.7)]
+    shown = top_losses_table({"chosen": "b", "summary": [line(*row) for row in rows]})
+
+    first, second = shown.split("\n\n")
+    assert first.splitlines()[0].startswith("| chosen on 9 workloads | top-1 | top-5 | pairwise | gain in top-1 |")
+    assert first.splitlines()[2].startswith("| **b** | 0.750 ± 0.020 |")
+    assert "| +0.050 ± 0.020 |" in first.splitlines()[2]
+    assert first.splitlines()[3].endswith("| 0.700 ± 0.020 | - | - | - |")
+    assert second.splitlines()[0].startswith("| tested on 9 workloads |")
 
 
 DONE: dict[str, Any] = {"stage": "gbt", "programs": 951_360, "passes": 30, "seconds": 485.18, "peak_gib": 2}

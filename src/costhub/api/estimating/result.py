@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.errors import ArgumentError
 from costhub.versions import __version__, load_pandas
 
 KIND, VERSION = "estimate", 1
@@ -69,6 +70,12 @@ class Estimate:
         cpu-2c, search of 64 programs, 90 % intervals
         kernel   latency (us)  from  to  source
         softmax          10.0   8.0  12.0  measured, best of 32
+
+    With a single kernel or network, the figures are at hand:
+
+        >>> found = Estimate("cpu-2c", 64, 0.9, (kernel,), ())
+        >>> float(found), found.low_us, found.high_us
+        (10.0, 8.0, 12.0)
     """
 
     device_id: str
@@ -83,6 +90,38 @@ class Estimate:
     """Whether the predictor has not learned from any measurement of the device."""
     figures_of: str | None = None
     """The part of the same chip whose peak and bandwidth stand for those of the device; None if it has been probed."""
+
+    @property
+    def latency_us(self) -> float:
+        """That of the kernel or network asked for.
+
+        Raises:
+            ArgumentError: There are several, or none.
+        """
+        return self._only().latency_us
+
+    @property
+    def low_us(self) -> float:
+        """The lower end of its interval; raises as `latency_us` does."""
+        return self._only().low_us
+
+    @property
+    def high_us(self) -> float:
+        """The upper end of its interval; raises as `latency_us` does."""
+        return self._only().high_us
+
+    def __float__(self) -> float:
+        """`latency_us`."""
+        return self.latency_us
+
+    def _only(self) -> KernelEstimate | NetworkEstimate:
+        found: list[KernelEstimate | NetworkEstimate] = [*self.kernels, *self.networks]
+        if len(found) != 1:
+            raise ArgumentError(
+                f"{len(found)} kernels and networks were estimated, so there is no single latency; "
+                "each has its own in `kernels` and `networks`."
+            )
+        return found[0]
 
     @property
     def rows(self) -> list[dict[str, Any]]:

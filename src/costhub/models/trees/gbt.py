@@ -34,7 +34,7 @@ OBJECTIVES = {
 the best are distinguished as well; a failed one counts as a thousand times slower than the best. The others
 compare pairs of programs of one group, a workload on a device, by the logistic loss: `rank` all pairs equally
 (AutoTVM, eq. 2), `lambdarank` by the change of discounted cumulative gain (Burges, 2010), where a program's
-gain is its normalised throughput."""
+gain is its normalised throughput, or grows exponentially with it (`GbtOptions.grades`)."""
 
 CORRECTION: Mapping[str, Any] = {
     "learning_rate": 0.05,
@@ -47,6 +47,8 @@ CORRECTION_ROUNDS = 60
 
 ALL_PAIRS, TOP_PAIRS = 100_000, 32
 """How many programs at the top of a group are compared with the others: more than any group has, or the best ones."""
+MOST_GRADES = 10.0
+"""The best program of a workload then has a thousand times the gain of one that is ten times slower."""
 _SLOWEST = 1e-3
 _CURVATURE = {"regression": 1.0, "log": 1.0, "rank": 1.0, "lambdarank": 0.02}
 """Roughly the second derivative of the objective with respect to one program's score, the unit in which XGBoost counts
@@ -83,6 +85,9 @@ class GbtOptions:
     pairs: int = added_option(0, before=32)
     """Under `rank` and `lambdarank`, how many programs of a group, those that score highest so far, are compared
     with all others in it. 0 means all of them under `rank`, and 32 under `lambdarank`."""
+    grades: float = added_option(0.0)
+    """Under `lambdarank`, the gain of a program is 2^(grades x throughput) - 1, so that the fastest programs count for
+    more; 4 spreads five grades over the programs of a workload. 0 means that the gain is the throughput itself."""
 
     def __post_init__(self) -> None:
         check_choice("objective", self.objective, tuple(OBJECTIVES))
@@ -97,6 +102,7 @@ class GbtOptions:
                 "patience": (self.patience, 1, 10_000),
                 "update_rounds": (self.update_rounds, 1, 1_000),
                 "pairs": (self.pairs, 0, ALL_PAIRS),
+                "grades": (self.grades, 0.0, MOST_GRADES),
             }
         )
 
@@ -110,7 +116,8 @@ class GbtOptions:
         ranking = {
             "lambdarank_pair_method": "topk",
             "lambdarank_num_pair_per_sample": self.pairs or (ALL_PAIRS if self.objective == "rank" else TOP_PAIRS),
-            # With exponential gain, labels must be whole grades; throughput is a real number.
+            # XGBoost takes only whole grades for its exponential gain, and equal grades are not compared. Without it,
+            # a label is the gain itself, whatever its form: see `labelled`.
             "ndcg_exp_gain": False,
             **(_AS_PUBLISHED if self.objective == "rank" else {}),
         }
@@ -332,12 +339,15 @@ class Gbt(CostModel):
         """What the trees learn from.
 
         Returns:
-            (n, k) pooled rows, (n,) normalised throughput or its logarithm, and (n,) group; for objectives
-            that compare within a group, the programs of each group are adjacent; for the others there is no group.
+            (n, k) pooled rows; (n,) normalised throughput, its logarithm or, under `lambdarank`, the gain; and (n,)
+            group. For objectives that compare within a group, the programs of each group are adjacent; for the others
+            there is no group.
         """
         pooled, label = self._pooled(programs.rows, programs.counts), self.labels(programs)
         if not self.options.compares:
             return pooled, label, None
+        if self.options.objective == "lambdarank" and self.options.grades:
+            label = np.exp2(self.options.grades * label) - 1.0
         order = np.argsort(programs.group, kind="stable")  # XGBoost needs each group in one piece
         return pooled[order], label[order], programs.group[order]
 
