@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from scripts.bench.transfer.trial_costs import main, rows_of
+from scripts.bench.ansor.trial_costs import main, rows_of
 from tests.dataset.ansor.ansor_steps import MATMUL, record
 
 OTHER_MATMUL = '["matmul_layer", 64, 32, 256]'

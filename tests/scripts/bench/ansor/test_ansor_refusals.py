@@ -4,7 +4,7 @@ import pytest
 
 from costhub.dataset.ansor.named_workloads import parse_key
 from costhub.dataset.workload import module_to_json
-from scripts.bench.data.ansor_refusals import OTHER, refusals
+from scripts.bench.ansor.ansor_refusals import OTHER, refusals
 from tests.dataset.ansor.ansor_steps import MATMUL, Tiles
 
 ROOMY = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}

@@ -18,7 +18,7 @@ from costhub.errors import CosthubError
 from costhub.hub.catalogue.devices import find_device
 from scripts.bench.common import options
 from scripts.bench.common.machine import write_result
-from scripts.bench.data.ansor_logs import logs_option, operators, programs_by_module, spread
+from scripts.bench.ansor.ansor_logs import logs_option, operators, programs_by_module, spread
 
 REASONS = {
     "fetches vectors": "vectors",

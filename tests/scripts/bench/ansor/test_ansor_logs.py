@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scripts.bench.data.ansor_logs import operators, spread
+from scripts.bench.ansor.ansor_logs import operators, spread
 from tests.dataset.ansor.ansor_steps import MATMUL, record
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costhub.testing import made_replay
-from scripts.bench.models.value_of_accuracy import ERRORS, device_table, figures, model_figures, noisy_figures, panels
+from scripts.bench.ceilings.value_of_accuracy import ERRORS, device_table, figures, model_figures, noisy_figures, panels
 
 LATENCY_S = np.exp(np.random.default_rng(0).normal(size=400))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costhub.dataset.programs import Programs
-from scripts.bench.models.feature_ceiling import alike, log_error, parted
+from scripts.bench.ceilings.feature_ceiling import alike, log_error, parted
 
 RNG = np.random.default_rng(0)
 
