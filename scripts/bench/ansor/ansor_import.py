@@ -16,9 +16,9 @@ import costhub
 from costhub.dataset.ansor.replay import replay_sketches
 from costhub.errors import CosthubError
 from costhub.hub.catalogue.devices import find_device
+from scripts.bench.ansor.ansor_logs import logs_option, operators, programs_by_module, spread
 from scripts.bench.common import options
 from scripts.bench.common.machine import write_result
-from scripts.bench.ansor.ansor_logs import logs_option, operators, programs_by_module, spread
 
 REASONS = {
     "fetches vectors": "vectors",

@@ -13,9 +13,9 @@ import click
 
 from costhub.dataset.ansor.replay import replay_sketches
 from costhub.hub.catalogue.devices import find_device
+from scripts.bench.ansor.ansor_logs import logs_option, operators, programs_by_module, spread
 from scripts.bench.common import options
 from scripts.bench.common.machine import write_result
-from scripts.bench.ansor.ansor_logs import logs_option, operators, programs_by_module, spread
 from scripts.tables.papers.ansor import SUB_WARP, ansor_refusals_table
 
 PROGRAMS = 600

@@ -16,9 +16,9 @@ from typing import Any
 
 import click
 
+from scripts.bench.ansor.ansor_logs import is_known, logs_option, operators
 from scripts.bench.common import options
 from scripts.bench.common.machine import write_result
-from scripts.bench.ansor.ansor_logs import is_known, logs_option, operators
 from scripts.tables.papers.ansor import trial_costs_table
 
 QUICK_RECORDS = 200
