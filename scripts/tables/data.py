@@ -354,6 +354,7 @@ DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "agreement": agreement_table,
     "register_tiles": register_tiles_table,
     "ansor-import": ansor_table,
+    "ansor_import_a100": ansor_table,
     "ansor_refusals": ansor_refusals_table,
     "old_databases": old_databases_table,
     "lost_workloads": lost_workloads_table,
