@@ -140,6 +140,7 @@ def trial_costs_table(result: Mapping[str, Any]) -> str:
 
 ANSOR_TABLES: dict[str, Callable[[Result], str]] = {
     "ansor-import": ansor_table,
+    "ansor_import_a100": ansor_table,
     "ansor_refusals": ansor_refusals_table,
     "trial_costs": trial_costs_table,
 }
