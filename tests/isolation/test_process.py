@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import psutil
@@ -42,6 +43,18 @@ def test_a_child_of_equal_limits_and_environment_is_the_same_process(
     with Child(limits=limits, most_calls=1) as child:
         child.start()
         assert child.pid != first
+
+
+def test_a_process_waits_for_as_long_as_its_owner_says() -> None:
+    limits = Limits(cpu_s=1236)  # of no other test
+    pids = []
+    for idle_s in (5000.0, None, None):
+        with Child(limits=limits, idle_s=idle_s) as child:
+            child.call(echo, 1, timeout_s=60)
+            pids.append(child.pid)
+        process._idle(os.getpid()).end(now=time.monotonic() + 4000.0)
+
+    assert pids[0] == pids[1] != pids[2]
 
 
 def test_a_child_that_is_not_shared_leaves_nobody() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from costhub.collector.measurer import local_measurer
 from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.features.per_store import PER_STORE
+from costhub.dataset.features.spec import Features
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import Programs
 from costhub.dataset.trace import replay
@@ -208,6 +211,72 @@ def test_seconds_are_told_by_stage(linear: Any, context: Any, candidates: list[A
     seconds = stages.seconds()
     assert set(seconds) == {"features", "prediction", "other"}
     assert min(seconds.values()) > 0
+
+
+@pytest.fixture
+def extracted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many candidates each extraction of features had."""
+    counts: list[int] = []
+    spec = find_spec(PER_STORE)
+
+    def counting(context: Any, candidates: Any) -> Features:
+        counts.append(len(candidates))
+        return spec.extract_candidates(context, candidates)
+
+    changed = dataclasses.replace(spec, extract_candidates=counting)
+    monkeypatch.setattr("costhub.search.tvm_seam.find_spec", lambda name: changed)
+    return counts
+
+
+def test_features_of_equal_programs_are_computed_once(
+    linear: Any, context: Any, candidates: list[Any], extracted: list[int]
+) -> None:
+    from tvm.s_tir import meta_schedule as ms
+    from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+    from costhub.search.tvm_seam import TvmCostModel
+
+    model, alone = (
+        TvmCostModel(SearchModel(linear(np.full(172, -0.01))), remembers=remembers) for remembers in (True, False)
+    )
+    again = [ms.MeasureCandidate(each.sch.copy(), each.args_info) for each in candidates[::-1]]
+
+    scores = model.predict(context, [*candidates[:4], *candidates[:4]])
+    assert extracted == [4]
+    assert model.raw(context, again).tolist() == alone.raw(context, again).tolist()
+    assert extracted == [4, 2, 6]
+    model.update(context, again, [RunnerResult([1e-3 * (i + 1)], None) for i in range(6)])
+    assert extracted == [4, 2, 6]
+    assert scores[:4].tolist() == scores[4:].tolist()
+    (task,) = model.search_model._tasks.values()
+    alone.update(context, again, [RunnerResult([1e-3 * (i + 1)], None) for i in range(6)])
+    (other,) = alone.search_model._tasks.values()
+    assert all(np.array_equal(one, two) for one, two in zip(task.features, other.features, strict=True))
+
+
+def test_features_used_longest_ago_are_forgotten(
+    linear: Any, context: Any, candidates: list[Any], extracted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from costhub.search.tvm_seam import TvmCostModel
+
+    monkeypatch.setattr("costhub.search.tvm_seam.MOST_REMEMBERED", 2)
+    model = TvmCostModel(SearchModel(linear(np.full(172, -0.01))))
+
+    for place in (0, 1, 0, 2, 0, 1):
+        model.predict(context, [candidates[place]])
+
+    assert extracted == [1, 1, 1, 1]
+
+
+def test_features_that_traces_decide_about_are_not_kept(linear: Any, context: Any, candidates: list[Any]) -> None:
+    from costhub.search.tvm_seam import TvmCostModel
+
+    reader = linear(np.full(48, -0.01))
+    reader.feature_spec = "trace_tokens@1"
+    model = TvmCostModel(SearchModel(reader))
+    model.predict(context, candidates)
+
+    assert model._rows == {}
 
 
 def test_tvm_calls_it_through_its_own_interface(linear: Any, context: Any, candidates: list[Any]) -> None:

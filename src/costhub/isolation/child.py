@@ -65,6 +65,7 @@ class Child:
         is_shared: Whether the process may have served another `Child`, and may serve the next one.
         most_calls: The process is replaced after this many calls.
         start_timeout_s: Time limit for starting.
+        idle_s: How long the process waits for another `Child` after `close`; by default a minute.
 
     Example:
         >>> with Child() as child:
@@ -81,12 +82,14 @@ class Child:
         is_shared: bool = True,
         most_calls: int | None = None,
         start_timeout_s: float = 180.0,
+        idle_s: float | None = None,
     ) -> None:
         self.environment = dict(environment or {})
         self.limits = limits or Limits()
         self.is_shared = is_shared
         self.most_calls = most_calls
         self.start_timeout_s = start_timeout_s
+        self.idle_s = idle_s
         self._prepare = prepare
         self._process: ChildProcess | None = None
         self._is_prepared = self._is_answering = self._is_closed = False
@@ -229,7 +232,7 @@ class Child:
                 return self.kill()
             self._process = None
         if process.is_running:
-            keep_idle(process)
+            keep_idle(process, self.idle_s)
         else:
             process.kill()
 

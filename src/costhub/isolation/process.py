@@ -28,7 +28,7 @@ from costhub.isolation.limits import Limits
 
 # A child whose end of the pipe is closed is given this long to end, so that its exit code can be read.
 END_TIMEOUT_S = 10.0
-# At most this many unused processes wait, and at most this long, for the next matching `Child`.
+# At most this many unused processes wait, and this long unless they are worth more, for the next matching `Child`.
 IDLE_S = 60.0
 MOST_IDLE = 8
 # With -m or -c Python searches the current folder first, which may contain untrusted files.
@@ -148,16 +148,16 @@ def key_of(limits: Limits, environment: Mapping[str, str]) -> Key:
 
 @dataclass
 class _Idle:
-    """The idle processes, with the times at which they became idle."""
+    """The idle processes, with the times until which they wait."""
 
     processes: list[tuple[float, ChildProcess]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def end(self, *, before: float) -> None:
-        """Ends processes that have been idle since before the given time."""
+    def end(self, *, now: float) -> None:
+        """Ends the processes that have waited for as long as they should."""
         with self.lock:
-            old = [process for since, process in self.processes if since < before]
-            self.processes = [(since, process) for since, process in self.processes if since >= before]
+            old = [process for until, process in self.processes if until < now]
+            self.processes = [(until, process) for until, process in self.processes if until >= now]
         for process in old:
             process.kill()
 
@@ -181,11 +181,16 @@ def take_idle(key: Key) -> ChildProcess | None:
     return None
 
 
-def keep_idle(process: ChildProcess) -> None:
-    """Keeps a process for the next matching `Child`; no call may be pending."""
+def keep_idle(process: ChildProcess, idle_s: float | None = None) -> None:
+    """Keeps a process for the next matching `Child`; no call may be pending.
+
+    Args:
+        process: The process.
+        idle_s: How long to keep it; by default `IDLE_S`.
+    """
     idle = _idle(os.getpid())
     with idle.lock:
-        idle.processes.append((time.monotonic(), process))
+        idle.processes.append((time.monotonic() + (IDLE_S if idle_s is None else idle_s), process))
         surplus = [process for _, process in idle.processes[:-MOST_IDLE]]
         del idle.processes[:-MOST_IDLE]
     for process in surplus:
@@ -195,7 +200,7 @@ def keep_idle(process: ChildProcess) -> None:
 @atexit.register
 def end_idle_children() -> None:
     """Ends all unused child processes."""
-    _idle(os.getpid()).end(before=float("inf"))
+    _idle(os.getpid()).end(now=float("inf"))
 
 
 # A child ends with the thread that started it (prctl), so all are started by a thread that stays alive.
@@ -230,7 +235,7 @@ def _launch_forever(jobs: queue.SimpleQueue[_Job]) -> None:
         try:
             launch, launched = jobs.get(timeout=IDLE_S / 2)
         except queue.Empty:
-            _idle(os.getpid()).end(before=time.monotonic() - IDLE_S)
+            _idle(os.getpid()).end(now=time.monotonic())
             continue
         try:
             launched.set_result(launch())

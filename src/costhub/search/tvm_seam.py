@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +23,7 @@ from costhub.collector.measurer import BuiltProgram, Measurer
 from costhub.collector.run.evaluator import Arguments
 from costhub.dataset.features.spec import Features
 from costhub.dataset.features.specs import find_spec
+from costhub.dataset.programs import FloatArray
 from costhub.dataset.workload import module_to_json
 from costhub.models.folder import load_model
 from costhub.models.protocol import Scores
@@ -30,6 +31,8 @@ from costhub.search.result import FEATURES, LEARNING, PREDICTION, StageTimer
 from costhub.search.search_model import DraftScorer, SearchModel
 from costhub.search.strategies.search_space import latency_of
 
+MOST_REMEMBERED = 1024
+"""Programs whose features a model keeps, at most some kilobytes each: more than a strategy proposes for a batch."""
 ERROR_CLASSES = (
     KeyboardInterrupt,
     errors.DataError,
@@ -142,15 +145,24 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
         search_model: The model that scores and learns; keep a reference to read its `health` afterwards.
         draft: Scores all candidates cheaply, so that `search_model` needs to see only the best of them.
         stages: Counts the seconds of features, prediction and learning.
+        remembers: Whether features are kept, since a search shows the model a program several times. False where each
+            is shown once.
     """
 
     def __init__(
-        self, search_model: SearchModel, *, draft: DraftScorer | None = None, stages: StageTimer | None = None
+        self,
+        search_model: SearchModel,
+        *,
+        draft: DraftScorer | None = None,
+        stages: StageTimer | None = None,
+        remembers: bool = True,
     ) -> None:
         super().__init__()
         self.search_model = search_model
         self.draft = draft
         self.stages = stages or StageTimer()
+        self._remembers = remembers
+        self._rows: dict[tuple[str, str, int], FloatArray | None] = {}
 
     def load(self, path: str) -> None:
         """Replaces the pretrained model with the one in the folder `path`, without a draft."""
@@ -193,8 +205,26 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
                 model.update(task_id, self._features(model, context, candidates), latency_s)
 
     def _features(self, model: SearchModel, context: Any, candidates: Sequence[Any]) -> Features:
+        spec = find_spec(model.base.feature_spec)
         with self.stages.during(FEATURES):
-            return find_spec(model.base.feature_spec).extract_candidates(context, candidates)
+            if not (self._remembers and spec.of_module):
+                return spec.extract_candidates(context, candidates)
+            task_id = _task_id(context)
+            keys = [(spec.name, task_id, int(tvm_ffi.structural_hash(each.sch.mod))) for each in candidates]
+            rows = {key: self._rows[key] for key in keys if key in self._rows}
+            new = {key: each for key, each in zip(keys, candidates, strict=True) if key not in rows}
+            if new:
+                rows.update(zip(new, spec.extract_candidates(context, list(new.values())), strict=True))
+            self._remember(rows)
+            return [rows[key] for key in keys]
+
+    def _remember(self, rows: Mapping[tuple[str, str, int], FloatArray | None]) -> None:
+        """Keeps features, and forgets those that were used longest ago."""
+        for key, own in rows.items():
+            self._rows.pop(key, None)
+            self._rows[key] = own
+        for key in list(self._rows)[:-MOST_REMEMBERED]:
+            del self._rows[key]
 
 
 def _task_id(context: Any) -> str:

@@ -115,3 +115,25 @@ def test_what_was_measured_before_is_a_start_and_not_proposed_again(
     new = {program.structure for program in second.best(6, new=True)}
     assert new == {program.structure for program in others}
     assert {fast.structure, slow.structure, failed.structure} < {p.structure for p in second.best(6)}
+
+
+def test_equal_programs_are_made_once_and_the_same_ones_are_found(
+    new_space: Callable[..., SearchSpace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module()
+    once, again = new_space(mod=tiny), new_space(mod=tiny)
+    again._draws = None
+    made: list[int] = []
+    for space in (once, again):
+        finish = space._design.finish
+        monkeypatch.setattr(
+            space._design, "finish", lambda propose, seed, f=finish: (made.append(seed), f(propose, seed))[1]
+        )
+
+    found = [program.structure for program in once.random(100)]
+    few = len(made)
+
+    assert found == [program.structure for program in again.random(100)]
+    assert few < (len(made) - few) / 4
+    near = [[p and p.structure for p in space.neighbours([space.random(1)[0].trace] * 24)] for space in (once, again)]
+    assert near[0] == near[1]

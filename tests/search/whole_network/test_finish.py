@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.tracker import address_of
+from costhub.collector.workloads.network_kernels import network_workloads
 from costhub.collector.workloads.network_source import AS_IN_TORCH, Lowering, read_network
 from costhub.dataset.workload import parse_target
-from costhub.errors import MeasureError
+from costhub.errors import MeasureError, WorkloadError
+from costhub.isolation.process import end_idle_children
 from costhub.search.whole_network import finish
 from costhub.search.whole_network.compile import compile_network
 from costhub.search.whole_network.finish import (
@@ -355,3 +359,15 @@ def test_the_error_is_that_of_the_worst_output_and_none_where_nothing_can_be_com
     assert rms_error([whole], [whole]) is None
     assert rms_error([0 * VALUES], [0 * VALUES]) is None
     assert rms_error([VALUES.T], [VALUES]) is None
+
+
+def test_the_process_that_found_the_kernels_compiles_the_network(tmp_path: Path, target: str) -> None:
+    """It has imported torch and TVM, which takes seconds."""
+    end_idle_children()
+    (tmp_path / "no.json").write_text("{}")
+    before = {child.pid for child in psutil.Process().children()}
+    with pytest.raises(WorkloadError):
+        network_workloads([str(tmp_path / "no.json")], target=target)
+    (finder,) = {child.pid for child in psutil.Process().children()} - before
+
+    assert finish._built(os.getpid) == finder  # type: ignore[type-var]

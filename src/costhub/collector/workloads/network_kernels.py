@@ -18,6 +18,11 @@ from costhub.isolation.limits import Limits
 
 # Networks of the zoo take at most six seconds each; a file may hold a network of any size.
 _TIMEOUT_S = 900.0
+COMPILE_TIMEOUT_S = 3600.0
+"""For compiling a network as a whole, in a process with the same limits: the one that found its kernels, if it still
+waits, has imported torch and TVM."""
+_IDLE_S = 300.0
+"""How long it waits: a short search takes minutes, and after a long one seconds do not matter."""
 
 LEAST_FLOP, LEAST_BYTES = 2e5, 1e6
 """Kernels with less work and smaller arguments are not measured: they hardly affect the network's time."""
@@ -108,7 +113,7 @@ def network_workloads(
     chosen = name_networks(names)
     tasks: dict[str, tuple[ExtractedKernel, dict[str, float]]] = {}
     bounds = KernelBounds(least_flop, least_bytes, most_bytes)
-    with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S)) as child:
+    with Child(limits=Limits.for_network(timeout_s=COMPILE_TIMEOUT_S), idle_s=_IDLE_S) as child:
         for label, network in chosen.items():
             start = time.monotonic()
             found = _extracted(child, label, network, target, bounds, lowering)

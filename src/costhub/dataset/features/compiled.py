@@ -143,4 +143,4 @@ def _extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     return _of_schedules([candidate.sch for candidate in candidates], count_flop(context.mod), context.target)
 
 
-SPEC = FeatureSpec(COMPILED, COLUMN_NAMES, _extract, _extract_candidates, leads=True)
+SPEC = FeatureSpec(COMPILED, COLUMN_NAMES, _extract, _extract_candidates, leads=True, of_module=True)

@@ -105,4 +105,4 @@ def _narrowed(rows: Any) -> FloatArray | None:
     return finite_or_none(np.asarray(rows, dtype=np.float32).reshape(-1, WIDTH))
 
 
-SPEC = FeatureSpec(PER_STORE, COLUMN_NAMES, extract, extract_candidates)
+SPEC = FeatureSpec(PER_STORE, COLUMN_NAMES, extract, extract_candidates, of_module=True)

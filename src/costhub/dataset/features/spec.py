@@ -56,6 +56,9 @@ class FeatureSpec:
     """If False, the spec ignores the module, and its features are computed in this process."""
     leads: bool = False
     """Whether the first row of a program matters most, so that tree models see it separately."""
+    of_module: bool = False
+    """Whether nothing but the scheduled module and the task decides about the rows, so that a search computes those of
+    equal modules once."""
     composed_of: tuple[FeatureSpec, ...] = ()
     """The parts of a composite spec, whose rows `combined.combine` stacks; empty for a simple one."""
 
@@ -116,7 +119,7 @@ def spec_of_modules(
         del context
         return features_of_modules(compute, [candidate.sch for candidate in candidates])
 
-    return FeatureSpec(name, columns, extract, extract_candidates, leads=leads)
+    return FeatureSpec(name, columns, extract, extract_candidates, leads=leads, of_module=True)
 
 
 _failures: dict[str, str] = {}
@@ -235,6 +238,7 @@ def composite(parts: tuple[FeatureSpec, ...]) -> FeatureSpec:
         extract=extract,
         extract_candidates=extract_candidates,
         needs_tvm=any(part.needs_tvm for part in parts),
+        of_module=all(part.of_module for part in parts),
         composed_of=parts,
     )
 

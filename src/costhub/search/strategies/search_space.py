@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from costhub.collector.propose.draws import Draws, trace_key
 from costhub.collector.propose.spaces import DesignSpace
 from costhub.dataset.metaschedule.lines import UNMEASURED_S
 from costhub.models.protocol import Scores
 
+_Made = TypeVar("_Made")
 FAILED_S = 1e10
 """The seconds that TVM records for a program that failed (src/s_tir/meta_schedule/measure_callback)."""
 EPSILON = 0.05
@@ -104,6 +106,8 @@ class SearchSpace:
         self.rng = np.random.default_rng(seed)
         self._context, self._cost_model = context, cost_model
         self._design = DesignSpace(context, sketches)
+        # On GPUs, post-processing draws, too: equal traces become different programs.
+        self._draws = Draws(sketches) if context.target.kind.name == "llvm" else None
         self._threads = int(context.num_threads)
         # No feature depends on the arguments, and determining them for each schedule is slow.
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
@@ -138,11 +142,12 @@ class SearchSpace:
     def random(self, count: int) -> list[ScheduledProgram]:
         """Up to `count` different random programs that have not been proposed; fewer if the space has no more."""
         new: dict[int, ScheduledProgram] = {}
+        made: dict[int, ScheduledProgram | None] = {}
         most = max(MAX_BARREN_DRAWS, DRAWS_PER_PROGRAM * count)
         drawn = barren = 0
         while len(new) < count and drawn < most and barren < MAX_BARREN_DRAWS:
             batch, before = min(count - len(new), most - drawn), len(new)
-            for program in self.programs([self._design.random] * batch):
+            for program in self._made([self._design.random] * batch, made):
                 if program is not None and program.structure not in self._proposed:
                     new.setdefault(program.structure, program)
             drawn += batch
@@ -164,11 +169,40 @@ class SearchSpace:
         Returns:
             One program each; None if TVM finds the decisions impossible.
         """
+        return self._made(proposals, {})
+
+    def _made(
+        self,
+        proposals: Sequence[Callable[[np.random.Generator], Any]],
+        before: dict[int, ScheduledProgram | None],
+    ) -> list[ScheduledProgram | None]:
+        """Like `programs`; traces with equal decisions are replayed once.
+
+        Args:
+            proposals: As for `programs`.
+            before: What became of earlier traces, by `trace_key`; those of these proposals are added.
+        """
         seeds = self.rng.integers(1, 2**30, size=len(proposals)).tolist()
-        if self._threads == 1 or len(proposals) == 1:
-            return list(map(self._program, proposals, seeds))
+        proposed = self._in_threads(self._trace, proposals, seeds)
+        traces, keys = zip(*map(self._decided, proposed, seeds), strict=True) if seeds else ((), ())
+        first: dict[int, int] = {}
+        new = [
+            place
+            for place, key in enumerate(keys)
+            if key is None or (key not in before and first.setdefault(key, place) == place)
+        ]
+        programs = self._in_threads(self._program, [traces[place] for place in new], [seeds[place] for place in new])
+        found = dict(zip(new, programs, strict=True))
+        before.update((key, found[place]) for place in new if (key := keys[place]) is not None)
+        return [found[place] if key is None else before[key] for place, key in enumerate(keys)]
+
+    def _in_threads(
+        self, function: Callable[[Any, int], _Made], given: Sequence[Any], seeds: Sequence[int]
+    ) -> list[_Made]:
+        if self._threads == 1 or len(given) <= 1:
+            return list(map(function, given, seeds))
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(self._program, proposals, seeds))
+            return list(pool.map(function, given, seeds))
 
     def score(self, programs: Sequence[ScheduledProgram]) -> Scores:
         """(n,) scores (higher is faster): logarithms of the scores that the model gives TVM.
@@ -207,11 +241,24 @@ class SearchSpace:
         """Proposes the `count` best of this round that are new."""
         return self.propose(self.best(count, new=True))
 
-    def _program(self, propose: Callable[[np.random.Generator], Any], seed: int) -> ScheduledProgram | None:
+    def _trace(self, propose: Callable[[np.random.Generator], Any], seed: int) -> Any:
+        """The ``Trace`` of a proposal; None if TVM finds it impossible."""
+        import tvm
+
+        try:
+            return propose(np.random.default_rng(seed))
+        except (tvm.s_tir.ScheduleError, tvm.error.InternalError):  # a mutator has to replay some traces
+            return None
+
+    def _decided(self, trace: Any, seed: int) -> tuple[Any, int | None]:
+        """A trace with the decisions that it will have, and its `trace_key`; None where only a replay can tell."""
+        decided = None if trace is None or self._draws is None else self._draws.decided(trace, seed)
+        return (trace, None) if decided is None else (decided, trace_key(decided))
+
+    def _program(self, trace: Any, seed: int) -> ScheduledProgram | None:
         import tvm_ffi
 
-        rng = np.random.default_rng(seed)
-        schedule = self._design.finish(partial(propose, rng), seed)
+        schedule = None if trace is None else self._design.finish(lambda: trace, seed)
         return None if schedule is None else ScheduledProgram(schedule, int(tvm_ffi.structural_hash(schedule.mod)))
 
 

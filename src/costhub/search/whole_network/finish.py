@@ -18,6 +18,7 @@ import numpy as np
 from costhub.collector.boards.boards import Boards
 from costhub.collector.device.cpu_state import core_count
 from costhub.collector.run.output_check import EPSILON, tolerance, unlike
+from costhub.collector.workloads.network_kernels import COMPILE_TIMEOUT_S
 from costhub.collector.workloads.network_source import AS_IN_TORCH, BF16, FLOAT32, PLAIN, RELAX, Lowering
 from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
@@ -38,7 +39,6 @@ TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compi
 CHECKING, TIMING = "checking", "timing"
 """Stages: loading every form of a network and comparing what they compute, and timing them."""
 AnyNetworkTimer: TypeAlias = NetworkTimer | BoardNetworkTimer
-_BUILD_TIMEOUT_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -332,9 +332,9 @@ _Built = TypeVar("_Built", BuiltNetwork, CompiledNetwork)
 
 def _built(build: Callable[[], _Built]) -> _Built | str:
     """What was built; a sentence if TVM or torch fails."""
-    with Child(limits=Limits.for_network(timeout_s=_BUILD_TIMEOUT_S)) as child:
+    with Child(limits=Limits.for_network(timeout_s=COMPILE_TIMEOUT_S)) as child:
         try:
-            return child.call(build, timeout_s=_BUILD_TIMEOUT_S)
+            return child.call(build, timeout_s=COMPILE_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout) as error:
             return str(error)
 

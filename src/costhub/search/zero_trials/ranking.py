@@ -85,7 +85,8 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
     stages = StageTimer()
     with stages.during(SPACE):
         context, sketches = open_design_space(mod, target, best_space(mod), plan.seed)
-    scorer = TvmCostModel(SearchModel(model, method=Frozen(), seed=plan.seed), stages=stages)
+    # A space asks once for the score of a program.
+    scorer = TvmCostModel(SearchModel(model, method=Frozen(), seed=plan.seed), stages=stages, remembers=False)
     space = SearchSpace(context, sketches, scorer, seed=plan.seed)
     origins: dict[int, Origin] = {}
     pool: dict[int, ScheduledProgram] = {}

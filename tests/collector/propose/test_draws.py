@@ -1,0 +1,107 @@
+"""Draws without replays: the decisions are those that TVM makes with the same seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tvm
+from torch import nn, zeros
+from tvm.s_tir.schedule import Trace
+
+from costhub.collector.propose.draws import CHOICE, TILE, Draws, trace_key
+from costhub.collector.propose.sampler import open_design_space
+from costhub.collector.propose.spaces import DesignSpace, find_space
+from costhub.collector.workloads.relax_import import fuse, import_network
+from costhub.collector.workloads.suites import find_workload
+
+TARGET = '{"kind": "llvm", "num-cores": 2}'
+SEEDS = range(1, 25)
+
+
+@pytest.fixture(scope="module")
+def blocked() -> tuple[Any, list[Any]]:
+    """The context and the sketches of a convolution in blocked layouts; where a padding goes, replays alone draw."""
+    layer = nn.Conv2d(32, 64, 1, bias=False).eval()
+    mod, _ = import_network(layer, (zeros(1, 32, 8, 12),), lanes=8)
+    fused = fuse(mod, tvm.target.Target({"kind": "llvm", "num-cores": 2}))
+    found = next(function for name, function in fused.functions.items() if "conv2d" in name.name_hint)
+    kernel = tvm.IRModule({"main": found.with_attr("global_symbol", "main")})
+    return open_design_space(kernel, TARGET, find_space("blocked"), seed=0)
+
+
+def decisions(trace: Any) -> list[tuple[str, Any]]:
+    """Kind and decision of each instruction that samples."""
+    own = trace.decisions
+    found = []
+    for instruction in trace.insts:
+        if instruction in own:
+            value = own[instruction]
+            found.append(
+                (str(instruction.kind.name), list(map(int, value)) if hasattr(value, "__len__") else int(value))
+            )
+    return found
+
+
+def replayed(context: Any, sketches: list[Any], trace: Any, seed: int) -> Any:
+    schedule = DesignSpace(context, sketches).finish(lambda: trace, seed)
+    return None if schedule is None else schedule.trace
+
+
+def test_drawn_decisions_are_those_of_the_replay_with_the_same_seed(blocked: tuple[Any, list[Any]]) -> None:
+    context, sketches = blocked
+    draws, compared = Draws(sketches), []
+    for sketch in sketches:
+        bare = Trace(sketch.trace.insts, {})
+        for seed in SEEDS:
+            found, real = draws.decided(bare, seed), replayed(context, sketches, bare, seed)
+            if real is not None:
+                assert decisions(found) == decisions(real)
+                assert trace_key(found) == trace_key(real)
+                compared.append(trace_key(found))
+
+    assert len(compared) > len(SEEDS)
+    assert len(set(compared)) > 8
+    assert {TILE, CHOICE} == {kind for kind, _ in decisions(draws.decided(Trace(sketches[0].trace.insts, {}), 1))}
+
+
+def test_decisions_that_are_made_are_kept_and_use_up_no_random_number(blocked: tuple[Any, list[Any]]) -> None:
+    context, sketches = blocked
+    draws, own = Draws(sketches), sketches[0].trace
+    kept = {instruction: value for place, (instruction, value) in enumerate(own.decisions.items()) if place % 2}
+    half = Trace(own.insts, kept)
+
+    found = [draws.decided(half, seed) for seed in SEEDS]
+
+    real = [replayed(context, sketches, half, seed) for seed in SEEDS]
+    pairs = [(one, other) for one, other in zip(found, real, strict=True) if other is not None]
+    assert pairs
+    assert all(decisions(one) == decisions(other) for one, other in pairs)
+    assert all(found[0].decisions[instruction] == value for instruction, value in kept.items())
+    assert draws.decided(own, 1) is own
+
+
+def test_what_only_a_replay_can_draw_is_left_to_it() -> None:
+    _, sketches = open_design_space(find_workload("softmax.64x1000").module(), TARGET, find_space("default"), seed=0)
+    kinds = {str(i.kind.name) for sketch in sketches for i in sketch.trace.insts}
+    assert "SampleComputeLocation" in kinds
+
+    draws = Draws(sketches)
+    found = {draws.decided(Trace(sketch.trace.insts, {}), 1) is None for sketch in sketches}
+
+    assert True in found
+    whole = [sketch.trace for sketch in sketches]
+    assert all(draws.decided(trace, 1) is trace for trace in whole)
+
+
+def test_keys_ignore_post_processing_and_tell_decisions_apart(blocked: tuple[Any, list[Any]]) -> None:
+    context, sketches = blocked
+    draws, bare = Draws(sketches), Trace(sketches[0].trace.insts, {})
+    found = [draws.decided(bare, seed) for seed in SEEDS]
+
+    by_key = {trace_key(trace): decisions(trace) for trace in found}
+
+    assert len(by_key) == len({str(decisions(trace)) for trace in found}) > 1
+    real = next(trace for trace in (replayed(context, sketches, each, 1) for each in found) if trace is not None)
+    assert "EnterPostproc" in {str(i.kind.name) for i in real.insts}
+    assert by_key[trace_key(real)] == decisions(real)
