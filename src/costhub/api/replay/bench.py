@@ -98,17 +98,13 @@ def bench_search(
     model = model if needs_features else None
     if strategy == "model" and model is None:
         raise ArgumentError("The strategy model needs a model; name one, or choose another strategy.")
-    own = own_scorer(model)
     METHODS.check(options.method)
     played: list[ReplayWorkload] = []
     scores, names, method, devices = [], set(), "", _devices(options)
-    # All at once: a model of another kind than the last device must not cost the scores of those before.
-    named = {each: _named_model(cast("str", model), each, options) for each in devices if own is None and model}
-    for device in () if options.every else devices:
-        _check_unknown(named.get(device, own), device, options)
+    scorers = _scorers(model, devices, options)
     with bar(len(devices) * options.workloads, desc=name, unit="workload", enabled=progress) as shown:
         for device in devices:
-            scorer = named.get(device, own)
+            scorer = scorers[device]
             workloads = _workloads(device, scorer, options, has_features=needs_features, progress=progress)
             new_model, method = _models(scorer, options.method)
             names.add("" if scorer is None else name_of(scorer))
@@ -122,6 +118,16 @@ def bench_search(
     if options.t4 is not None:
         write_t4(result, played, options.t4)
     return result
+
+
+def _scorers(model: Any, devices: Sequence[str], options: BenchOptions) -> dict[str, Any]:
+    """The model for each device, or None; all at once, so that a wrong one for the last costs no scores."""
+    own = own_scorer(model)
+    named = own is None and model
+    scorers = {each: _named_model(cast("str", model), each, options) if named else own for each in devices}
+    for device in () if options.every else devices:
+        _check_unknown(scorers[device], device, options)
+    return scorers
 
 
 def _devices(options: BenchOptions) -> tuple[str, ...]:
