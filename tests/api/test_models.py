@@ -17,6 +17,7 @@ from costhub.api.models import ChosenModel, ModelChoice, load_model, pull, save_
 from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
 from costhub.errors import ArgumentError, ModelError, UnknownNameError
+from costhub.hub.remote.manifest import read_manifest
 from costhub.models import folder as model_folder
 from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
@@ -128,6 +129,8 @@ def test_a_model_called_by_one_of_its_devices_is_bound_to_that() -> None:
     named, told = load_model("amd-epyc-zen4-1c"), load_model("any-cpu", device="amd-epyc-zen4-1c")
     local = load_model("any-cpu")
 
+    address = f"amd-epyc-zen4-1c@{read_manifest(pull('amd-epyc-zen4-1c')).revision[:12]}"
+    assert load_model(address).device.tolist() == named.device.tolist()
     assert named.device.tolist() == told.device.tolist() != load_model("amd-epyc-zen5-2c-sse4.2").device.tolist()
     assert local.device.tolist() == load_model("any-cpu", device=identify()).device.tolist()
 
@@ -141,6 +144,14 @@ def test_a_model_of_many_devices_estimates_for_this_machine_or_the_device_that_i
     for name in ("auto", "any-cpu"):
         estimator = load_model(name).estimator
         assert estimator.keywords == {"device": "auto"}  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_model_that_is_bound_to_another_device_no_longer_answers_for_the_first() -> None:
+    bound = load_model("any-cpu").bind({"device_id": "acme-one", "kind": "cpu", "cores": 4})
+
+    with pytest.raises(ModelError, match="does not know which device"):
+        bound.latency_us(NAME)
 
 
 @pytest.mark.usefixtures("own_cache")

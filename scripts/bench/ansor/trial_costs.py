@@ -39,8 +39,8 @@ def costs_of(device: str, operator: str, lines: Sequence[bytes]) -> dict[str, An
         "operator": operator,
         "ran": len(ran_s),
         "failed": len(lines) - len(ran_s),
-        "median_s": statistics.median(ran_s),
-        "mean_s": statistics.fmean(ran_s),
+        "median_s": statistics.median(ran_s) if ran_s else None,
+        "mean_s": statistics.fmean(ran_s) if ran_s else None,
         "between_s": statistics.median(between_s) if between_s else None,
     }
 
@@ -49,7 +49,8 @@ def rows_of(log: Path, device: str, records: int | None = None) -> list[dict[str
     """A row for each operator that costhub imports, and one for all of them."""
     known = {name: lines[:records] for name, lines in operators(log).items() if is_known(lines[0])}
     together = [line for lines in known.values() for line in lines]
-    return [*(costs_of(device, name, lines) for name, lines in known.items()), costs_of(device, "all", together)]
+    rows = [costs_of(device, name, lines) for name, lines in known.items()]
+    return [*rows, costs_of(device, "all", together)] if rows else []
 
 
 @click.command()

@@ -149,7 +149,10 @@ def searched_on(earlier: Mapping[str, Any]) -> Mapping[str, Any]:
 @options.json_file()
 def main(seeds: int, quick: bool, rows_path: Path | None, summarise: bool, path: Path | None) -> None:
     """Searches with every form of Moses' ticket, with and without its controller."""
+    if summarise and not (path and path.exists()):
+        raise click.UsageError("--summarise needs the --json of the searches, which names the machine that made them.")
     kept = RowFile(rows_path, KEY)
+    costs = TrialCosts.of(read(machine.RESULTS, COSTS), ASSUMED_S, OTHERWISE)  # what lacks, lacks before the searches
     for seed in range(0 if summarise else 1 if quick else seeds):
         for (source, target), trials in list(PAIRS.items())[: 1 if quick else None]:
             for number, row in enumerate(rows_of(source, target, trials, seed, kept)):
@@ -157,9 +160,8 @@ def main(seeds: int, quick: bool, rows_path: Path | None, summarise: bool, path:
                 if quick and number + 1 >= 2 * len(METHODS):
                     break
             click.echo(f"{source} -> {target}, seed {seed}")
-    costs = TrialCosts.of(read(machine.RESULTS, COSTS), ASSUMED_S, OTHERWISE)
     result = {"base": MOSES_BASE, **moses_summaries(list(kept), costs)}
-    if summarise and path and path.exists():
+    if summarise and path:
         result["searched"] = searched_on(json.loads(path.read_text(encoding="utf-8")))
     click.echo(moses_table(result))
     machine.write_result(path, result)

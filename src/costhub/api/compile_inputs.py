@@ -103,8 +103,7 @@ def _indexed(device: str) -> dict[str, Any]:
     if is_file:
         if not isinstance(found.target, str):
             raise DeviceError(f"The target in {device} is {found.target!r:.99}, and a text in JSON was expected.")
-        if _LLVM_OPTIONS in _read_target(found.target):
-            raise DeviceError(f"The target in {device} has {_LLVM_OPTIONS}: no options of LLVM are taken from a file.")
+        refuse_llvm_options(_read_target(found.target), device)
     return found.row()
 
 
@@ -129,19 +128,39 @@ def _read_target(text: str) -> dict[str, Any]:
             f'A target needs "kind": "llvm" and "num-cores", the number of threads (at most {_MOST_CORES:,}), as in '
             f"{_EXAMPLE}."
         )
-    if not all(part.isprintable() for part in _texts(target)):  # LLVM prints what it does not know
-        raise ArgumentError(f"The target {text!r:.99} has characters that cannot be printed.")
+    _refuse_unprintable(target, text)
     return dict(target)
 
 
-def _texts(target: dict[str, Any]) -> Iterator[str]:
+def refuse_llvm_options(target: Mapping[str, Any], device: str) -> None:
+    """Refuses the target of a file, or of a row, that sets options of LLVM or has texts that a terminal obeys.
+
+    Args:
+        target: A TVM target of the kind llvm.
+        device: The file or device that has it.
+
+    Raises:
+        DeviceError: It sets options of LLVM.
+        ArgumentError: It has characters that cannot be printed.
+    """
+    if _LLVM_OPTIONS in target:
+        raise DeviceError(f"The target in {device} has {_LLVM_OPTIONS}: no options of LLVM are taken from a file.")
+    _refuse_unprintable(target, json.dumps(target))
+
+
+def _refuse_unprintable(target: Mapping[str, Any], text: str) -> None:
+    if not all(part.isprintable() for part in _texts(target)):  # LLVM prints what it does not know
+        raise ArgumentError(f"The target {text!r:.99} has characters that cannot be printed.")
+
+
+def _texts(target: Mapping[str, Any]) -> Iterator[str]:
     """All texts in a target, its keys included."""
     left: list[Any] = [target]
     while left:
         value = left.pop()
         if isinstance(value, str):
             yield value
-        elif isinstance(value, dict):
+        elif isinstance(value, Mapping):
             left += [*value, *value.values()]
         elif isinstance(value, list):
             left += value
@@ -182,7 +201,9 @@ def check_llvm(target: Mapping[str, Any], *, advice: str = "") -> None:
 
     Raises:
         ArgumentError: LLVM has no such machine.
+        MeasureError: The child process that asks LLVM does not start.
         UnknownNameError: LLVM has no such CPU.
+        WorkloadError: TVM or LLVM does not accept the target.
     """
     from costhub.collector.build.linker import is_this_machine
 

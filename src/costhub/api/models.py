@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from costhub.errors import ArgumentError, CosthubError
 from costhub.hub.catalogue.devices import find_device
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, check_kind, choose_model, find_model, kinds_of
-from costhub.hub.catalogue.names import resolve_name
+from costhub.hub.catalogue.names import hardware_device, resolve_name
 from costhub.hub.pull import pull_resolved, verified_folder
+from costhub.hub.remote.address import parse_address
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
@@ -120,8 +121,8 @@ def load_model(
         name: As for `pull`: `auto`, a device or model name, an address, or a model folder.
         arch: The architecture; by default that of the model with the best figures.
         device: The device to score for: an id of the device index, or a row of the devices table. `auto` stands for
-            the device in `name`, or that of a model of a single device; and for any other model for this machine's CPU,
-            or the model's own device if that is of another kind.
+            the device that `name` names; otherwise, for a model of one device, for that device, and for a model of
+            many, for this machine's CPU (or, if the model is of another kind, for the model's own device).
 
     Returns:
         The model; its `info` says where it comes from, and `print` shows a summary of that.
@@ -255,7 +256,7 @@ def _own_device(name: str, entry: ModelEntry, local_kind: str) -> str:
         that suits this machine's CPU; otherwise the device of the model.
     """
     try:
-        named = resolve_name(name).device.device_id
+        named = resolve_name(parse_address(hardware_device(name) or name).name).device.device_id
     except CosthubError:  # a folder, or the name of the model itself
         named = entry.device_id
     if named in entry.trained_on:

@@ -185,7 +185,8 @@ class CostModel(ABC):
             The latency, of which `float` gives the likeliest value in microseconds. It is an `Estimate`.
 
         Raises:
-            ModelError: The model does not know its device, because `costhub.load_model` did not load it.
+            ModelError: The model does not know its device, because `costhub.load_model` did not load it, or because it
+                was bound to another one since.
             CosthubError: As for `costhub.estimate`.
         """
         if self.estimator is None:

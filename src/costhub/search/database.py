@@ -13,7 +13,7 @@ from costhub.dataset.tile_intrinsics import register_tiles_of
 from costhub.dataset.trace import check_decisions, imports_code
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
-from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import load_tvm
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
@@ -172,7 +172,7 @@ def _try_workloads(path: Path) -> None:
     try:
         with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
             why = child.call(unreadable_workload, os.fspath(path), timeout_s=_WORKLOADS_S)
-    except (ChildDied, ChildTimeout):
+    except (CallFailed, ChildDied, ChildTimeout):
         why = "TVM crashes on one of them, or takes too long"
     if why:
         raise DataError(f"{path} cannot be read ({why}). {_DOCTOR}")

@@ -99,6 +99,8 @@ def test_a_part_of_a_chip_takes_figures_of_the_other_part() -> None:
         ({**ROW, "target": "x"}, "is not a TVM target in JSON"),
         ({**ROW, "target": 5}, "is not a TVM target in JSON"),
         ({**ROW, "target": '{"kind": "llvm", "mcpu": "znver44"}'}, "no CPU .* 'znver44'.* The row of board has it"),
+        ({**ROW, "target": '{"kind": "llvm", "cl-opt": ["-x"]}'}, "in board has cl-opt: no options of LLVM"),
+        ({**ROW, "target": '{"kind": "llvm", "mattr": ["+\\u001b[2J"]}'}, "has characters that cannot be printed"),
         ({**ROW, "aliases": 5}, "aliases of the device .* is 5, not a list"),
     ],
 )

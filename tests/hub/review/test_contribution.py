@@ -139,6 +139,16 @@ def test_rows_of_two_compilers_are_not_one_dataset(native_first: bool, measured:
     assert [what for what in refusals(new, None) if "another compiler's" in what] == []
 
 
+def test_rows_of_two_compilers_are_not_one_contribution(measured: Any, tmp_path: Path) -> None:
+    replayed = with_rows(measured(tmp_path / "more", 10, 5), tmp_path / "mixed", transplanted_from="ansor")
+    native = DataFolder.open(measured(tmp_path / "native", 0, 5)).measurements().to_pylist()
+    with DataFolder.open(replayed).writer("amd-epyc-zen5-1c") as writer:
+        for row in native:
+            writer.append(row)
+
+    assert [what for what in refusals(replayed, None) if "replayed from another compiler's logs" in what] != []
+
+
 def test_a_record_of_another_device_is_refused(measured: Any, tmp_path: Path) -> None:
     held = measured(tmp_path / "held", 0, 5)
     new = with_rows(held, tmp_path / "new", device_id="other-cpu")

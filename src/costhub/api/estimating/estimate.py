@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.compile_inputs import check_llvm, data_folders
+from costhub.api.compile_inputs import check_llvm, data_folders, refuse_llvm_options
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.errors import ArgumentError, DeviceError
@@ -165,6 +165,7 @@ def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], di
     figures = device_figures(row, {each.device_id: each.row() for each in load_devices()})
     target = _target_of(row)
     if is_told and target is not None and target.get("kind") == "llvm":
+        refuse_llvm_options(target, str(row["device_id"]))
         check_llvm(target, advice=f"The row of {row['device_id']} has it in its target.")
     return figures, target
 

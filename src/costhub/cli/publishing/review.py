@@ -70,8 +70,8 @@ def command(
     """Judge a contribution or a model before a hub accepts it.
 
     SUBJECT is a pull request (hf-hub:ORG/NAME@refs/pr/3 or the address of its page), or a data or model
-    folder. Exits with 0 if it is accepted, with 1 if it is refused, and with 2 if it cannot be read. Without SUBJECT,
-    the contributions that await a review are listed.
+    folder. Exits with 0 if it is accepted, or closed by --merge because all of its rows are known, with 1 if it is
+    refused, and with 2 if it cannot be read. Without SUBJECT, the contributions that await a review are listed.
     """
     if lists or subject is None:
         if merge or shallow:

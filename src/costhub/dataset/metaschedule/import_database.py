@@ -72,7 +72,8 @@ def import_database(
         progress: Show a progress bar on a terminal.
 
     Raises:
-        DataError: `path` has no database or a damaged `ORIGIN_FILE`, or `out` is not a data folder.
+        DataError: `path` has no database or a damaged `ORIGIN_FILE`; or `out` is not a data folder, or has rows of the
+            device that were replayed from the logs of another compiler.
         MeasureError: No child process can be started.
     """
     report, begun = ImportReport(), time.monotonic()

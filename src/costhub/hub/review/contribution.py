@@ -131,15 +131,16 @@ def _compared(ours: DataFolder, theirs: _HubTables | None) -> tuple[list[Compari
     if theirs is not None:
         reasons += [*_records_of_other_devices(ours, theirs), *_devices_described_otherwise(ours, theirs)]
         reasons += _names_almost_the_same(ours, theirs)
-        reasons += [reason for device_id in theirs.rows for reason in _code_of_two_compilers(ours, theirs, device_id)]
+    reasons += [reason for device_id in ours.device_ids() for reason in _code_of_two_compilers(ours, theirs, device_id)]
     return compared, reasons
 
 
-def _code_of_two_compilers(ours: DataFolder, theirs: _HubTables, device_id: str) -> Iterator[Reason]:
+def _code_of_two_compilers(ours: DataFolder, theirs: _HubTables | None, device_id: str) -> Iterator[Reason]:
     """Refuses rows of TVM's own code beside rows replayed from another compiler's logs, and the reverse."""
-    own = ours.measurements(device_id, columns=["transplanted_from"])["transplanted_from"]
-    held = theirs.rows[device_id]["transplanted_from"]
-    if len({code is None for column in (own, held) for code in pc.unique(column).to_pylist()}) > 1:
+    tables = [ours.measurements(device_id, columns=["transplanted_from"])]
+    if theirs is not None and device_id in theirs.rows:
+        tables.append(theirs.rows[device_id])
+    if len({code is None for table in tables for code in pc.unique(table["transplanted_from"]).to_pylist()}) > 1:
         yield Reason(
             "refuse",
             f"{clean(device_id, 60)}: some rows are of TVM's own code, others were replayed from another compiler's "

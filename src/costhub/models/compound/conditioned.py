@@ -126,6 +126,7 @@ class Conditioned(CostModel):
         vector = self._vector(device)
         bound = copy.deepcopy(self)
         bound.device = vector
+        bound.estimator = None  # that of another device
         return bound
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
