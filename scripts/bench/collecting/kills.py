@@ -207,18 +207,24 @@ class Killer:
 
     def _judge(self, status: int, whole: State, *, lost_child: bool) -> None:
         """Looks for orphans, and at the result of a run that has ended by itself."""
-        end = time.monotonic() + GONE_S
-        while (left := self._processes()) and time.monotonic() < end:
-            time.sleep(0.1)
+        left = self._left_after(GONE_S)
         self.tally.orphans += [" ".join(process.cmdline()[:4]) for process in left]
         for process in left:
             process.kill()
+        self._left_after(PATIENCE_S)  # a killed process is still there for a moment
         if status == 0:
             if (self.verb.keeps_result or not lost_child) and (found := self.verb.state(self.out)) != whole:
                 self.tally.different.append(json.dumps(found)[:500])
             self.start_over()
         elif status > 0 and status not in FINE:
             self.tally.different.append(f"exit status {status}")
+
+    def _left_after(self, most_s: float) -> list[psutil.Process]:
+        """Waits until no process is left, at most so long; returns those that are."""
+        end = time.monotonic() + most_s
+        while (left := self._processes()) and time.monotonic() < end:
+            time.sleep(0.1)
+        return left
 
     def _processes(self) -> list[psutil.Process]:
         """Every process that a run has started and that is still there."""
