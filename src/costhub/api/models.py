@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from costhub.errors import ArgumentError, CosthubError
 from costhub.hub.catalogue.devices import find_device
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, check_kind, choose_model, find_model, kinds_of
-from costhub.hub.catalogue.names import hardware_device, resolve_name
+from costhub.hub.catalogue.names import parse_name, resolve_name
 from costhub.hub.pull import pull_resolved, verified_folder
-from costhub.hub.remote.address import parse_address
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
@@ -256,7 +255,7 @@ def _own_device(name: str, entry: ModelEntry, local_kind: str) -> str:
         that suits this machine's CPU; otherwise the device of the model.
     """
     try:
-        named = resolve_name(parse_address(hardware_device(name) or name).name).device.device_id
+        named = resolve_name(parse_name(name).name).device.device_id
     except CosthubError:  # a folder, or the name of the model itself
         named = entry.device_id
     if named in entry.trained_on:

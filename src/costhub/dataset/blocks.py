@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, overload
 
@@ -321,8 +322,8 @@ class ProgramBlocks(Sequence[Programs]):
 
     def of_devices(self, ids: Collection[str]) -> ProgramBlocks:
         """Selects the programs that were measured on the devices in `ids`, or on the single one named."""
-        ids = {ids} if isinstance(ids, str) else set(ids)
-        return ProgramBlocks(tuple(block for block in self.blocks if block.features.device_id in ids))
+        chosen = is_among(ids, [block.features.device_id for block in self.blocks])
+        return ProgramBlocks(tuple(compress(self.blocks, chosen)))
 
     def share(self, number: int, of: int) -> ProgramBlocks:
         """Returns one of several shares with about equally many programs, for one of several processes.

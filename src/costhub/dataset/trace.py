@@ -17,6 +17,12 @@ MAX_TRACE_CHARACTERS = 1 << 22
 """A longer trace gets no features: it would take too much memory."""
 
 
+TILE, CHOICE, LOCATION = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
+"""Kinds of instructions with decisions: the factors of a loop, one of some values, a place for a block."""
+POSTPROC = "EnterPostproc"
+"""Kind of the instruction that precedes those of post-processing."""
+
+
 def trace_to_json(trace: Any) -> str:
     """Returns the trace (``tvm.s_tir.schedule.Trace``) as one canonical line of JSON."""
     return json.dumps(plain(trace_parts(trace)), separators=(",", ":"))
@@ -185,7 +191,7 @@ def before_postproc(instructions: Sequence[Any]) -> int:
         1
     """
     kinds = [i[0] if isinstance(i, list) and i else None for i in instructions]
-    return kinds.index("EnterPostproc") if "EnterPostproc" in kinds else len(kinds)
+    return kinds.index(POSTPROC) if POSTPROC in kinds else len(kinds)
 
 
 def decision_pairs(decisions: Sequence[Any]) -> list[tuple[int, Any]]:

@@ -22,8 +22,8 @@ from costhub.dataset.splits import split
 from costhub.dataset.splits.split import Split
 from costhub.errors import AmbiguousNameError, DataError, UnknownNameError
 from costhub.hub.catalogue.hubs import dataset_folders, folders_with, hubs_searched
-from costhub.hub.catalogue.names import LISTING, hardware_device, resolve_device
-from costhub.hub.remote.address import Address, AddressError, parse_address
+from costhub.hub.catalogue.names import LISTING, parse_name, resolve_device
+from costhub.hub.remote.address import Address, AddressError
 from costhub.hub.remote.hugging_face import readable_errors
 from costhub.names import close_names
 
@@ -106,7 +106,7 @@ def _place(where: str | Path) -> DataAddress | Address:
     if isinstance(where, Path) or is_data_folder(where):
         return DataAddress(str(where))
     try:
-        address = parse_address(hardware_device(where) or where)
+        address = parse_name(where)
         if address.source == "index":
             return _in_local_hub(address)
     except (AddressError, UnknownNameError):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.programs import FloatArray, IntArray
-from costhub.dataset.trace import before_postproc, decision_pairs, read_trace
+from costhub.dataset.trace import CHOICE, LOCATION, POSTPROC, TILE, before_postproc, decision_pairs, read_trace
 from costhub.errors import DataError
 from costhub.models.protocol import Scores
 
@@ -133,7 +133,6 @@ def without_size(instruction: Any) -> tuple[Any, int | None]:
     return instruction, None
 
 
-TILE, CHOICE, LOCATION = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
 TURNED_KINDS = (TILE, CHOICE, LOCATION)
 NOT_MOVED = -2
 """The least compute location: not moved at all."""
@@ -164,7 +163,7 @@ class SketchKnobs:
         knobs: list[tuple[int, int]] = []
         for place, instruction in enumerate(trace.insts):
             kind = str(instruction.kind.name)
-            if kind == "EnterPostproc":
+            if kind == POSTPROC:
                 break
             if kind not in TURNED_KINDS or (decision := trace.get_decision(instruction)) is None:
                 continue

@@ -9,11 +9,12 @@ import tvm
 from torch import nn, zeros
 from tvm.s_tir.schedule import Trace
 
-from costhub.collector.propose.draws import CHOICE, TILE, Draws, trace_key
+from costhub.collector.propose.draws import Draws, trace_key
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import DesignSpace, find_space
 from costhub.collector.workloads.relax_import import fuse, import_network
 from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.trace import CHOICE, TILE
 
 TARGET = '{"kind": "llvm", "num-cores": 2}'
 SEEDS = range(1, 25)

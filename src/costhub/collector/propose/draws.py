@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-TILE, CHOICE = "SamplePerfectTile", "SampleCategorical"
-"""The instructions whose decisions depend on nothing but their attributes, the extent of a loop, and the seed."""
-_SAMPLES, _END = "Sample", "EnterPostproc"
+from costhub.dataset.trace import CHOICE, POSTPROC, TILE, trace_parts
+
+_SAMPLES = "Sample"
+"""How the kinds of instructions with decisions begin."""
 _KEPT = 64
 """Different lists of open decisions for which the place of the draws is kept."""
 
@@ -56,7 +57,7 @@ class Draws:
         decisions, left = trace.decisions, []
         for instruction in trace.insts:
             name = str(instruction.kind.name)
-            if name == _END:
+            if name == POSTPROC:
                 break
             if name.startswith(_SAMPLES) and instruction not in decisions:
                 left.append(instruction)
@@ -94,13 +95,14 @@ def trace_key(trace: Any) -> int:
     """Equal for traces that are equal up to post-processing, whatever their objects."""
     import tvm_ffi
 
-    from costhub.dataset.trace import trace_parts
-
     return int(tvm_ffi.structural_hash(trace_parts(trace, postproc=False)))
 
 
 def _open_decision(instruction: Any, decision: Any) -> _Open | None:
-    """What an instruction of a sketch decides; None if a replay alone can draw it."""
+    """What an instruction of a sketch decides; None if a replay alone can draw it.
+
+    Tiles and choices depend on nothing but their attributes, the extent of a loop, and the seed.
+    """
     kind = str(instruction.kind.name)
     if kind == TILE:
         extent = math.prod(int(factor) for factor in decision)

@@ -19,6 +19,7 @@ from typing import Any
 from costhub.collector.propose import matrix_tiles
 from costhub.dataset.intrinsics import PAIR_DOTS
 from costhub.dataset.tile_intrinsics import has_matrix_units
+from costhub.dataset.trace import TILE
 
 CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
 """Names of the blocks of such kernels (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
@@ -34,7 +35,6 @@ MOST_SUMS, FEW_SUMS = 28, 14
 """Most vectors of sums in a tile: AVX-512 and NEON have 32 registers for sums and factors, AVX2 and SSE have 16."""
 MOST_UNROLLED = 4
 _REGISTERS, _FEW_REGISTERS = 32, 16
-_SIZES = "SamplePerfectTile"
 _SPATIAL = 5
 """Loops over the outputs of a convolution."""
 _TILED = "meta_schedule.tiling_structure"
@@ -125,7 +125,7 @@ class RegisterTile:
         return cls.of_splits(
             (int(each.attrs[1]), [int(factor) for factor in trace.decisions[each]])
             for each in trace.insts
-            if each.kind.name == _SIZES
+            if each.kind.name == TILE
         )
 
     @classmethod

@@ -19,11 +19,11 @@ from costhub.dataset.ansor.sketch import (
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.metaschedule.import_pool import ReplayedTrace, ReplayedTraces
 from costhub.dataset.metaschedule.translate import translate_target
-from costhub.dataset.trace import plain, replay, trace_parts, trace_to_json
+from costhub.dataset.trace import CHOICE, TILE, plain, replay, trace_parts, trace_to_json
 from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
 from costhub.errors import WorkloadError, last_line
 
-_TILE, _CHOICE, _PIPELINE = "SamplePerfectTile", "SampleCategorical", "software_pipeline"
+_PIPELINE = "software_pipeline"
 
 
 def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> ReplayedTraces | str:
@@ -135,11 +135,11 @@ def _space(module_json: str, target: str) -> tuple[list[Any], dict[int, int]]:
     if len(tiled) != 1:
         raise WorkloadError(f"MetaSchedule has {len(tiled)} tiled design spaces for its workload, but one was expected")
     [(instructions, decisions)] = tiled
-    return instructions, {number: math.prod(tile) for number, tile in decisions if instructions[number][0] == _TILE}
+    return instructions, {number: math.prod(tile) for number, tile in decisions if instructions[number][0] == TILE}
 
 
 def _is_tile(instruction: Any) -> bool:
-    return bool(instruction[0] == _TILE)
+    return bool(instruction[0] == TILE)
 
 
 def _is_pipeline(instruction: Any) -> bool:
@@ -156,9 +156,9 @@ def _decisions(instructions: list[Any], extents: dict[int, int], sketch: TiledSk
     tiles, vectors = iter(sketch.tiles), iter(sketch.vectors)
     decisions: list[list[Any]] = []
     for number, (kind, _, attributes, _) in enumerate(instructions):
-        if kind == _TILE:
+        if kind == TILE:
             decisions.append([number, next(tiles, [])])
-        elif kind == _CHOICE:
+        elif kind == CHOICE:
             candidates = list(attributes[0])
             value = sketch.unroll if candidates == list(UNROLL_STEPS) else next(vectors, None)
             if value not in candidates:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.metaschedule.translate import read_workload, translate_target, translate_trace
 from costhub.dataset.operator_class import classify
-from costhub.dataset.trace import check_decisions, replay, trace_to_json
+from costhub.dataset.trace import POSTPROC, check_decisions, replay, trace_to_json
 from costhub.dataset.workload import module_from_json, parse_target, workload_row
 from costhub.errors import WorkloadError, last_line
 from costhub.isolation.limits import FOR_STRANGERS
@@ -22,7 +22,6 @@ from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
 ReplayCall = tuple[str, str, tuple[str, ...]]
 """The module of a workload, the recorded target, and traces."""
-_POSTPROC = "EnterPostproc"
 _Result = TypeVar("_Result")
 
 
@@ -55,9 +54,9 @@ def replay_recorded(module_json: str, trace: str, target: str) -> ReplayedTrace:
     try:
         schedule = replay(_cached_module(module_json), json.dumps([instructions, decisions]))
     except WorkloadError:
-        if _POSTPROC not in kinds:
+        if POSTPROC not in kinds:
             raise
-        cut = kinds.index(_POSTPROC)
+        cut = kinds.index(POSTPROC)
         before = [decision for decision in decisions if decision[0] < cut]
         schedule = replay(_cached_module(module_json), json.dumps([instructions[:cut], before]))
         _postprocess(module_json, schedule, target)

@@ -13,9 +13,9 @@ from costhub.dataset.credit import is_replayed
 from costhub.errors import ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, find_device, load_devices
 from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, folders_with, list_models, models_for, read_entry
-from costhub.hub.catalogue.names import ResolvedName, hardware_device, resolve_name
+from costhub.hub.catalogue.names import ResolvedName, parse_name, resolve_name
 from costhub.hub.catalogue.nearest import STAND_INS, NearestDevice, nearest_device, nearest_order
-from costhub.hub.remote.address import Address, AddressError, parse_address
+from costhub.hub.remote.address import Address, AddressError
 from costhub.hub.remote.hugging_face import fetch_snapshot
 
 AUTO = "auto"
@@ -58,7 +58,7 @@ def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
     if text and (Path(text) / CONFIG).is_file():
         return _from_folder(Path(text), arch)
     try:
-        address = parse_address(hardware_device(text) or text)
+        address = parse_name(text)
         if address.source == "hf-hub":
             return _from_hugging_face(address, arch)
         if address.source == "local-dir":
@@ -173,10 +173,7 @@ def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) ->
         ModelError: The hubs hold no such model.
     """
     entries = [entry for entry in list_models() if arch in (None, entry.arch)]
-    names, own = [name for entry in entries for name in entry.devices], descriptor.get("device_id")
-    order = nearest_order(descriptor, names)
-    if own in names and own not in order:  # no index lists it, only its model
-        order = [str(own), *order]
+    order = nearest_order(descriptor, [name for entry in entries for name in entry.devices])
     chosen = dict.fromkeys(entry for device_id in order for entry in entries if device_id in entry.devices)
     if not chosen:
         raise ModelError(

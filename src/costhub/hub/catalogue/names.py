@@ -10,6 +10,7 @@ from costhub.errors import AmbiguousNameError, UnknownNameError, either
 from costhub.hub.catalogue.devices import Device, load_devices
 from costhub.hub.catalogue.hubs import ModelEntry, hubs_searched, list_models
 from costhub.hub.catalogue.nearest import STAND_INS
+from costhub.hub.remote.address import Address, parse_address
 from costhub.names import close_names
 
 LISTING = "`costhub devices`"
@@ -101,6 +102,19 @@ def _lookup(normalised: str, devices: Sequence[Device]) -> Device | None:
         named = hardware_device(normalised)
         hits = [device for device in devices if device.device_id == named]
     return hits[0] if hits else None
+
+
+def parse_name(text: str) -> Address:
+    """Parses an address, in which a device may have its name in the Hugging Face hub's list of hardware.
+
+    Raises:
+        AddressError: It has no form of an address.
+
+    Example:
+        >>> parse_name("GPU NVIDIA A100").name, parse_name("nvidia-a100@v1").name
+        ('nvidia-a100', 'nvidia-a100')
+    """
+    return parse_address(hardware_device(text) or text)
 
 
 def hardware_device(name: str) -> str | None:

@@ -58,8 +58,8 @@ def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] |
 
     A device without a model gets that of its kind's `STAND_INS`, if one exists: it takes the device's figures as input
     and ranks the programs of an unseen device better than the model of a similar device does
-    (docs/models.md, "One model for many devices"). Ties go to the device whose id comes first, so the
-    answer never depends on the order of the index.
+    (docs/models.md, "One model for many devices"). Ties go to the device itself, then to the one whose id comes first,
+    so the answer never depends on the order of the index.
 
     Args:
         descriptor: A row of the `devices` table.
@@ -67,11 +67,8 @@ def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] |
     """
     with_model = {name for entry in list_models() for name in entry.devices}
     known = load_devices() if devices is None else devices
-    own = descriptor.get("device_id")
-    if own in with_model and all(device.device_id != own for device in known):  # no index lists it, only its model
-        return NearestDevice(str(own), 0.0, f"There is a model for {own} itself.")
     stand_in = next((d for d in known if d.device_id == STAND_INS.get(str(descriptor.get("kind")))), None)
-    if stand_in and stand_in.device_id in with_model and own not in with_model:
+    if stand_in and stand_in.device_id in with_model and descriptor.get("device_id") not in with_model:
         name = stand_in.device_id
         reason = f"No model was trained for this device; {name} is used, which takes the device's figures as input."
         return NearestDevice(name, distance(descriptor, {**stand_in.row(), "kind": descriptor["kind"]}), reason)
@@ -83,7 +80,9 @@ def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] |
 
 
 def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> list[str]:
-    """Sorts the devices of the descriptor's kind, the most similar first; unknown ones are left out.
+    """Sorts the devices of the descriptor's kind, the most similar first.
+
+    Unknown ones are left out; the descriptor's own is known even if no index lists it.
 
     Args:
         descriptor: A row of the `devices` table.
@@ -95,9 +94,12 @@ def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> l
 def _fitting(
     descriptor: Mapping[str, Any], device_ids: Collection[str], known: Sequence[Device]
 ) -> list[tuple[float, str, Device]]:
-    """Distance, id and device of those of the descriptor's kind, the most similar first, then by id."""
+    """Distance, id and device of those of the descriptor's kind, the most similar first, then itself, then by id."""
+    own = descriptor.get("device_id")
+    if own in device_ids and all(device.device_id != own for device in known):
+        known = [*known, Device.from_row(descriptor)]
     scored = [(distance(descriptor, d.row()), d.device_id, d) for d in known if d.device_id in device_ids]
-    return sorted((s for s in scored if math.isfinite(s[0])), key=lambda s: s[:2])
+    return sorted((s for s in scored if math.isfinite(s[0])), key=lambda s: (s[0], s[1] != own, s[1]))
 
 
 def _text(row: Mapping[str, Any], key: str) -> str | None:

@@ -16,8 +16,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.dataset.trace import before_postproc, decision_pairs, plain, read_trace, trace_parts
-from costhub.search.knobs import CHOICE, LOCATION, TILE, without_size
+from costhub.dataset.trace import (
+    CHOICE,
+    LOCATION,
+    TILE,
+    before_postproc,
+    decision_pairs,
+    plain,
+    read_trace,
+    trace_parts,
+)
+from costhub.search.knobs import without_size
 
 _BLOCK = "GetSBlock"
 """The instruction that names a block; blocks of equal workloads may have different names."""
