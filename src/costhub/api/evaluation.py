@@ -91,7 +91,9 @@ def evaluate(
     choice = own_scorer(model) or resolve_model(str(model))
     if isinstance(data, str | os.PathLike | DataAddress):
         place = data if isinstance(data, DataAddress) else find_data(data)
-        chosen, devices = _chosen(place, device, split)  # Names are checked before the model loads torch or XGBoost.
+        chosen, devices = find_measurements(
+            place, device, split
+        )  # Names are checked before the model loads torch or XGBoost.
         ranker = _loaded(choice)
         selected, learned = _selected(ranker, place, devices, chosen, every=every)
         blocks, rows = [selected], device_rows(place.path, selected.device_ids)
@@ -115,10 +117,14 @@ _NO_ROWS: FloatArray = np.zeros((0, 0), np.float32)
 _NONE = Programs.from_list([], np.zeros(0, np.int64), (), np.zeros(0))
 
 
-def _chosen(
+def find_measurements(
     place: DataAddress, device: str | Sequence[str] | None, split: str | Split | None
 ) -> tuple[Split | None, tuple[str, ...]]:
-    """The split, and the devices that are named."""
+    """The split, and the devices that are named here, by the place or by the split; none of them means all.
+
+    Raises:
+        CosthubError: There is no such device or split, or the split does not test on one of the devices.
+    """
     chosen = find_split(place.path, split) if isinstance(split, str) else split
     devices = _names(device) or ((place.device_id,) if place.device_id else ())
     folder = DataFolder.open(place.path)

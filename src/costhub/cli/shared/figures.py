@@ -72,19 +72,20 @@ def evaluated(
         DataError: The model was trained on all requested workloads.
         CosthubError: The model, data folder, device or split does not exist.
     """
-    from costhub.api.evaluation import evaluate
+    from costhub.api.evaluation import evaluate, find_measurements
     from costhub.api.models import resolve_model
     from costhub.models.own_code import name_of, own_scorer
 
     own = own_scorer(model)
-    if own is None:
-        chosen = resolve_model(model)
-        click.echo(f"Model {chosen.entry.name or model} ({chosen.entry.arch}).", err=True)
+    resolved = resolve_model(model) if own is None else None
+    # Before the model is named: a wrong name is answered by one sentence alone.
+    tested, measured = find_measurements(place, devices, split)
+    if resolved is not None:
+        click.echo(f"Model {resolved.entry.name or model} ({resolved.entry.arch}).", err=True)
     else:
         click.echo(f"Model {name_of(own)}, from {model}.", err=True)
-    return evaluate(
-        model if own is None else own, place, device=devices or None, split=split, every=every, noise_floor=noise_floor
-    )
+    ranker = model if own is None else own
+    return evaluate(ranker, place, device=measured or None, split=tested, every=every, noise_floor=noise_floor)
 
 
 def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
