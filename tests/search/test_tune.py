@@ -185,21 +185,12 @@ def test_a_budget_of_first_batches_is_spent_without_learning_or_proposing_more(
 class Space:
     """A design space of some programs, as a search task shows it to the scheduler."""
 
-    def __init__(self, programs: int, *before: TrialBatch, log: list[str] | None = None, name: str = "") -> None:
+    def __init__(self, programs: int, *before: TrialBatch) -> None:
         self.programs, self.before, self.looked = programs, list(before), 0
-        self.begun: int | None = None
-        self.log, self.name = [] if log is None else log, name
-
-    def begin(self, most: int) -> int:
-        if self.begun is None:
-            self.begun = min(most, self.programs, 8)
-            self.programs -= self.begun
-            self.log.append(f"begin {self.name}")
-        return self.begun
 
     def round(self, most: int) -> TrialBatch | None:
-        n, self.begun = self.begin(most), None
-        self.log.append(f"round {self.name}")
+        n = min(most, self.programs, 8)
+        self.programs -= n
         return TrialBatch(np.full(n, 1e-3), np.zeros(n)) if n else None
 
     def waiting(self) -> float:
@@ -221,32 +212,6 @@ def test_what_a_small_space_leaves_goes_to_the_others_once_it_is_known() -> None
     assert spent["small"] == 3
     assert sum(spent.values()) == 24
     assert all(space.looked for space in spaces.values())
-
-
-def test_the_next_first_batch_is_proposed_while_one_is_built() -> None:
-    log: list[str] = []
-
-    spend({name: Space(100, log=log, name=name) for name in "abc"}, 24)
-
-    assert log == ["begin a", "begin b", "round a", "begin c", "round b", "round c"]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "trials", "spent"),
-    [
-        ((100, 100, 100), 7, (2, 2, 3)),  # as they would be one after another
-        ((100, 0, 100), 12, (4, 0, 8)),
-        ((100, 100, 100), 2, (1, 1, 0)),
-        ((1, 100, 100), 9, (1, 4, 4)),
-    ],
-)
-def test_a_batch_that_begins_early_has_its_share_of_what_will_be_left(
-    sizes: tuple[int, ...], trials: int, spent: tuple[int, ...]
-) -> None:
-    spaces = {str(place): Space(size) for place, size in enumerate(sizes)}
-
-    assert tuple(spend(spaces, trials).values()) == spent
-    assert all(space.begun is None for space in spaces.values())  # nothing was built in vain
 
 
 def test_nobody_looks_ahead_where_all_trials_are_first_batches() -> None:

@@ -306,23 +306,14 @@ class TaskScheduler:
         return sum(task.weight * task.best_s for task in self.tasks.values())
 
     @property
-    def fresh(self) -> list[str]:
-        """Tasks that wait for their first batch, in their order."""
-        return [task.name for task in self.tasks.values() if not task.batches and not task.exhausted]
+    def fresh(self) -> int:
+        """Tasks that wait for their first batch."""
+        return sum(not task.batches and not task.exhausted for task in self.tasks.values())
 
     @property
     def most(self) -> int:
         """How many trials the next batch may take, so that each task gets a first one."""
-        return _share(self.left, len(self.fresh))
-
-    def most_after(self, begun: int) -> int:
-        """`most`, once the next fresh task has been measured; 0 if no trials are left then.
-
-        Args:
-            begun: Programs in that task's batch.
-        """
-        left = self.left - begun
-        return _share(left, len(self.fresh) - 1) if left > 0 else 0
+        return max(1, self.left // self.fresh) if self.fresh else self.left
 
     def next_task(self) -> str | None:
         """The name of the task to measure next; None if measuring is over.
@@ -367,11 +358,6 @@ class TaskScheduler:
             KeyError: No task has this name.
         """
         self.tasks[name].exhausted = True
-
-
-def _share(left: int, fresh: int) -> int:
-    """Trials of the next batch, if each of the fresh tasks is to have some of those that are left."""
-    return max(1, left // fresh) if fresh else left
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ import logging
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from costhub.collector.build.builder import BuildResult, discard
+from costhub.collector.build.builder import BuildResult
 from costhub.collector.measurer import BuiltProgram, Measurer, MeasureResult
 from costhub.collector.propose.spaces import best_space
 from costhub.dataset.workload import module_to_json
@@ -35,16 +33,6 @@ OWN_SHARE = 0.5
 """The largest share of a batch that may be known schedules or neighbours of the fastest."""
 FAILED = "It failed in an earlier search."
 _SILENT = logging.getLogger("costhub.tvm")
-
-
-@dataclass(frozen=True)
-class _BegunBatch:
-    """Programs that are being built."""
-
-    candidates: Sequence[Any]
-    scores: Scores
-    """(b,) what the model thinks of them."""
-    building: Sequence[Future[BuildResult]]
 
 
 class SearchTask:
@@ -87,7 +75,6 @@ class SearchTask:
         self._measurer, self._database, self._score = measurer, database, score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
-        self._begun: _BegunBatch | None = None
         self._unlearned: tuple[list[Any], list[Any]] | None = None
         self._batch = min(search.trials_per_round, trials)
         self._shortlist = None
@@ -120,35 +107,8 @@ class SearchTask:
                 model,
             )
 
-    def begin(self, most: int) -> int:
-        """Proposes the batch that `round` will measure, and has it built meanwhile; later calls change nothing.
-
-        Args:
-            most: The most programs that it may have.
-
-        Returns:
-            How many programs it has; 0 if the design space has no more.
-
-        Raises:
-            WorkloadError: As for `round`, like the next one.
-            ScoreError: See there.
-        """
-        if self._begun is None:
-            with self.meter.stages.during(OTHER), _search_errors():
-                proposed = self._look_ahead()
-                candidates, self._next = proposed[:most], proposed[most:] or None
-                scores = self._scores(candidates) if candidates else np.zeros(0)
-                with self.meter.stages.during(BUILDING):
-                    modules = [module_to_json(candidate.sch.mod) for candidate in candidates]
-                    building = [self._measurer.builder.submit(module) for module in modules]
-            self._begun = _BegunBatch(candidates, scores, building)
-        return len(self._begun.candidates)
-
     def round(self, most: int) -> TrialBatch | None:
         """Measures a batch of at most `most` programs, after the model has learned from the one before.
-
-        Args:
-            most: The most programs; without effect on a batch that has begun.
 
         Returns:
             What was measured; None if the design space has no more.
@@ -160,17 +120,18 @@ class SearchTask:
         """
         stages = self.meter.stages
         with stages.during(OTHER), _search_errors():
-            self.begin(most)
-            begun, self._begun = self._begun, None
-            if begun is None or not begun.candidates:
+            proposed = self._look_ahead()
+            candidates, self._next = proposed[:most], proposed[most:] or None
+            if not candidates:
                 return None
-            results = self._measured(begun)
-            self._unlearned = list(begun.candidates), results
+            scores = self._scores(candidates)
+            results = self._measured(candidates)
+            self._unlearned = candidates, results
             with stages.during(EVOLUTION), uninterrupted():
-                self._context.notify_runner_results(begun.candidates, results)
-                self._own.add(begun.candidates, results)
+                self._context.notify_runner_results(candidates, results)
+                self._own.add(candidates, results)
         latency_s = np.array([latency_of(result) for result in results])
-        return TrialBatch(latency_s, begun.scores)
+        return TrialBatch(latency_s, scores)
 
     def waiting(self) -> float:
         """The score of the best program that comes next; -inf if the design space has no more."""
@@ -189,9 +150,7 @@ class SearchTask:
         return self._next
 
     def close(self) -> None:
-        """Ends the search; programs that are still being built are given up."""
-        if self._begun is not None:
-            discard(self._begun.building)
+        """Ends the search."""
         self._context.post_tuning()
 
     def _scores(self, candidates: Sequence[Any]) -> Scores:
@@ -229,14 +188,14 @@ class SearchTask:
         self._seen.update(structures[place] for place in best)
         return [candidates[place] for place in best]
 
-    def _measured(self, begun: _BegunBatch) -> list[Any]:
+    def _measured(self, candidates: Sequence[Any]) -> list[Any]:
         """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it arrives."""
         with self.meter.stages.during(BUILDING):
-            built = self._measurer.builder.finish(begun.building)
-        results: list[Any] = [None] * len(begun.candidates)
+            built = self._measurer.builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
+        results: list[Any] = [None] * len(candidates)
         try:
-            for index, result in self._run(begun.candidates, built):
-                results[index] = self._kept(begun.candidates[index], result.run_s, result.error, result.status)
+            for index, result in self._run(candidates, built):
+                results[index] = self._kept(candidates[index], result.run_s, result.error, result.status)
         finally:
             for build in built:
                 build.remove()

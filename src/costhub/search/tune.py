@@ -232,13 +232,12 @@ def _measure(
     report(foreseen=False)
     unforeseen = list(before) if decides else []
     while (next_name := _next_task(tasks, scheduler, trials_per_round, unforeseen)) is not None:
-        _begin(tasks, scheduler, next_name)
         measured = tasks[next_name].round(scheduler.most)
         if measured is None:
             scheduler.close(next_name)
             continue
         scheduler.add(next_name, replace(measured, waiting=0.0))
-        more = decides and scheduler.left > trials_per_round * len(scheduler.fresh)
+        more = decides and scheduler.left > trials_per_round * scheduler.fresh
         if more:
             scheduler.set_waiting(next_name, tasks[next_name].waiting())
         elif decides:
@@ -248,13 +247,6 @@ def _measure(
         report(foreseen=True)
 
 
-def _begin(tasks: Mapping[str, SearchTask], scheduler: TaskScheduler, name: str) -> None:
-    """Proposes the batch of the next task, and, while it is built, that of the one whose first turn comes after it."""
-    begun, fresh = tasks[name].begin(scheduler.most), scheduler.fresh
-    if len(fresh) > 1 and name == fresh[0] and (most := scheduler.most_after(begun)):
-        tasks[fresh[1]].begin(most)
-
-
 def _next_task(
     tasks: Mapping[str, SearchTask], scheduler: TaskScheduler, trials_per_round: int, unforeseen: list[str]
 ) -> str | None:
@@ -262,7 +254,7 @@ def _next_task(
 
     Proposing, scoring and learning take longer than measuring a batch. A small budget is spent on first batches.
     """
-    if scheduler.left > trials_per_round * len(scheduler.fresh):
+    if scheduler.left > trials_per_round * scheduler.fresh:
         while unforeseen:
             name = unforeseen.pop(0)
             scheduler.set_waiting(name, tasks[name].waiting())

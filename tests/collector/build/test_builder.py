@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from costhub.collector.build.builder import Builder, build_library, discard
+from costhub.collector.build.builder import Builder, build_library
 from costhub.collector.propose.sampler import Program, Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError
@@ -105,19 +105,6 @@ def test_an_interrupted_batch_does_not_answer_the_next_one(
             with pytest.raises(KeyboardInterrupt):
                 builder.build([programs[0].module_json])
         assert [b.status for b in builder.build([programs[0].module_json])] == ["ok"]
-
-
-def test_what_is_given_up_is_removed_whether_it_is_built_or_not(target: str, programs: list[Program]) -> None:
-    with Builder(target, processes=1) as builder:
-        building = [builder.submit(program.module_json) for program in programs[:3]]
-        built = building[0].result()
-        assert built.artifact is not None
-
-        discard(building)
-        builder.build([programs[0].module_json])[0].remove()  # after everything that was not cancelled
-
-        assert not os.path.exists(built.artifact)
-        assert not list(builder._scratch.path.rglob("*.so"))
 
 
 def test_frozen_processes_stand_still_and_the_time_does_not_count(target: str, programs: list[Program]) -> None:

@@ -68,18 +68,6 @@ class BuildResult:
             shutil.rmtree(os.path.dirname(self.artifact), ignore_errors=True)
 
 
-def discard(building: Sequence[Future[BuildResult]]) -> None:
-    """Gives up modules that were submitted to a `Builder`; what has been built is removed, now or when it is done."""
-    for future in building:
-        if not future.cancel():
-            future.add_done_callback(_remove_built)
-
-
-def _remove_built(future: Future[BuildResult]) -> None:
-    if not future.cancelled() and future.exception() is None:
-        future.result().remove()
-
-
 class Builder:
     """A pool of build processes.
 
@@ -142,18 +130,12 @@ class Builder:
         Raises:
             MeasureError: A build process cannot be started, or not with this target.
         """
-        return self.finish([self.submit(module) for module in modules])
-
-    def finish(self, building: Sequence[Future[BuildResult]]) -> list[BuildResult]:
-        """Waits for submitted modules; an interruption cancels them and kills the processes.
-
-        Raises:
-            MeasureError: As for `build`.
-        """
+        futures = [self.submit(module) for module in modules]
         try:
-            return [future.result() for future in building]
+            return [future.result() for future in futures]
         except BaseException:
-            discard(building)
+            for future in futures:
+                future.cancel()
             self._pool.kill()
             raise
 
