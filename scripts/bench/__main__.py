@@ -13,6 +13,7 @@ BENCHMARKS = {
     "collector": "collecting.collector",
     "boards": "collecting.boards",
     "cluster": "collecting.cluster",
+    "dense-pools": "collecting.dense",
     "noise": "collecting.noise",
     "repeats": "collecting.repeats",
     "probe": "collecting.probe",

@@ -40,7 +40,7 @@ TRACKS = (
         "Second CPU",
         "intel-xeon-graniterapids-2c",
         "workload-40-seed0",
-        "the CPU track on another maker's chip",
+        "the CPU task on another maker's chip",
         ANY_CPU,
     ),
     Track("GPU", "nvidia-h200", "fold-5", "new workloads on a GPU, from few measurements"),

@@ -131,8 +131,10 @@ def box(_: Path) -> str:
     for folder, what in (
         ("amd-epyc-zen5", "an AMD EPYC (Zen 5): 1 and 2 threads, AVX-512, AVX2 and SSE4.2"),
         (
-            "amd-epyc-zen4 amd-epyc-zen3 intel-xeon-graniterapids intel-xeon-emeraldrapids",
-            "two AMD EPYCs (Zen 4, Zen 3) and two Intel Xeons (Granite Rapids, Emerald Rapids): 1 and 2 threads",
+            "amd-epyc-zen4 amd-epyc-zen3 intel-xeon-graniterapids intel-xeon-emeraldrapids "
+            "intel-xeon-emeraldrapids-avx2",
+            "two AMD EPYCs (Zen 4, Zen 3) and two Intel Xeons (Granite Rapids, Emerald Rapids): 1 and 2 threads, "
+            "and ten workloads of the last densely with AVX2",
         ),
         ("nvidia-h200", "an NVIDIA H200, imported from a MetaSchedule database"),
         ("nvidia-a100", "an NVIDIA A100, imported from databases of TVM 0.16"),

@@ -207,11 +207,33 @@ def replay_table(result: Mapping[str, Any]) -> str:
     columns += [TableColumn(device, f"`{device}`", align="right") for device in devices]
     return (
         f"**Score**\n\n{markdown_table(scores, [*columns, number('mean', 'mean', '.2f')])}\n\n"
-        f"**Trials to 95 % of the optimum**\n\n{markdown_table(trials, columns)}"
+        f"**Trials until within 5 % of the optimum**\n\n{markdown_table(trials, columns)}"
+    )
+
+
+def dense_pools_table(result: Mapping[str, Any]) -> str:
+    """A line per workload: its programs, and how hard good ones are to find.
+
+    Args:
+        result: `pools` and `collection` of the benchmark `dense-pools`.
+    """
+    columns = [
+        TableColumn("workload", "workload"),
+        number("programs", "programs", ",d"),
+        number("best_us", "best, us", ".1f"),
+        number("median_us", "median, us", ".1f"),
+        number("near", "within 5 % of the best", "d"),
+        number("random_trials", "trials of random search to 95 % of the way", "d"),
+    ]
+    found = result["collection"]
+    return (
+        f"{markdown_table(result['pools'], columns)}\n\n{found['good']:,} programs ran and {found['failed']:,} failed, "
+        f"{found['profile']['good_per_s']:.1f} good ones a second."
     )
 
 
 SEARCH_TABLES = {
+    "dense_pools": dense_pools_table,
     "live_ranks": live_ranks_table,
     "replay": replay_table,
     "search": search_table,

@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from costhub.api.data_tools import cited_source, export_metaschedule, import_metaschedule, make_splits, stats
+from costhub.api.data_tools import (
+    cited_source,
+    export_metaschedule,
+    import_ansor,
+    import_metaschedule,
+    make_splits,
+    stats,
+)
 from costhub.dataset.splits.split import load_split
-from costhub.errors import ArgumentError, DataError
+from costhub.errors import ArgumentError, DataError, DeviceError
 from costhub.hub.data import DataAddress
 
 
@@ -45,6 +52,17 @@ def test_splits_are_drawn_and_kept(tmp_path: Path) -> None:
         make_splits("nvidia-h200", "network", count=3, out=tmp_path)
     with pytest.raises(ArgumentError, match="--tenset goes with"):
         make_splits("nvidia-h200", "workload", tenset=True, out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [("auto", "name that device instead of auto"), ("h200", "'h200' is an alias of nvidia-h200: give that id")],
+)
+def test_records_are_imported_under_the_id_of_their_device(tmp_path: Path, device: str, words: str) -> None:
+    for imported in (import_metaschedule, import_ansor):
+        with pytest.raises(DeviceError, match=words):
+            imported(tmp_path, tmp_path / "out", device=device)
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_was_exported_can_be_imported(measured: Callable[..., Path], tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from costhub.api import devices as module
 from costhub.api.devices import DeviceFacts, DeviceTable, devices, this_machine
-from costhub.errors import UnknownNameError
+from costhub.errors import DeviceError, UnknownNameError
 
 
 def test_all_devices_are_a_sequence_a_table_and_a_data_frame() -> None:
@@ -49,6 +51,13 @@ def test_one_device_is_a_mapping_of_facts() -> None:
     assert len(device) == len(list(device))
     with pytest.raises(UnknownNameError, match="nvidia-h200"):
         devices("nvidia-h20")
+
+
+def test_a_file_is_told_where_it_goes(tmp_path: Path) -> None:
+    (tmp_path / "chip.json").write_text("{}")
+
+    with pytest.raises(DeviceError, match=r"chip\.json is a file: `costhub compile` and `costhub estimate` take it"):
+        devices(str(tmp_path / "chip.json"))
 
 
 def test_a_machine_that_cannot_be_identified_does_not_hide_the_index(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,22 @@ def test_what_cannot_predict_and_what_exists_is_refused(task: tasks.HiddenTask, 
         costhub.submit_scores(task.path, object(), tmp_path / "x")
     with pytest.raises(ArgumentError, match="exists"):
         costhub.submit_scores(task.path, Oracle(), tmp_path)
+
+
+def test_a_model_that_has_learned_the_task_is_refused(task: tasks.HiddenTask, tmp_path: Path) -> None:
+    class Trained(Oracle):
+        def __init__(self, device: str, workloads: int) -> None:
+            super().__init__()
+            learned = sorted(task.workloads)[:workloads]
+            self.info = SimpleNamespace(device_ids=(device, "acme-two"), train_workloads=(*learned, "other"))
+
+    with pytest.raises(ArgumentError, match=r"learned from 3 of the 4 workloads of this task on nvidia-h200"):
+        costhub.submit_scores(task.path, Trained(DEVICE, 3), tmp_path / "x", progress=False)
+    assert not (tmp_path / "x").exists()
+
+    for number, fair in enumerate((Trained(DEVICE, 0), Trained("acme-one", 4))):
+        made = costhub.submit_scores(task.path, fair, tmp_path / str(number), progress=False)
+        assert made.about["trained_on"] == ", ".join(fair.info.device_ids)
 
 
 @pytest.mark.parametrize("values", [{"cores": "x"}, {"cores": 10**400}, {"peak_gflops": [1]}, {"kind": ["cpu"]}])

@@ -20,7 +20,7 @@ _MADE = runpy.run_path(str(Path(__file__).with_name("made_results.py")))
 RESULTS: list[TuneResult] = _MADE["RESULTS"]
 NETWORK: FinishedNetwork = _MADE["NETWORK"]
 ABOUT = {"model": "m", "model_reason": "why", "method": "how", "command": "costhub tune conv"}
-DEVICE = {"device_id": "acme", "model_name": "ACME", "cores": 2, "memory_bytes": 1 << 30}
+DEVICE = {"device_id": "acme", "kind": "cpu", "model_name": "ACME", "cores": 2, "memory_bytes": 1 << 30}
 
 
 def test_three_reports_are_written_that_say_the_same(tmp_path: Path) -> None:

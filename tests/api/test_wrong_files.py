@@ -45,6 +45,16 @@ def test_a_file_that_is_no_exported_network_is_named_with_the_way_to_export_one(
     assert "torch.export.save(torch.export.export(network.eval(), (example_input,)), 'net.pt2')" in str(caught.value)
 
 
+def test_a_name_beside_a_file_of_that_name_is_meant_as_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "mine.pt2")
+
+    with pytest.raises(WorkloadError, match=r"named 'mine', but a file mine\.pt2: name that\.$"):
+        read_subjects("mine", tmp_path).check()
+
+
 def test_a_path_to_nothing_and_a_folder_are_named(tmp_path: Path) -> None:
     for path, words in ((tmp_path / "nets/mine", "There is no file "), (tmp_path, f"{tmp_path} is a folder")):
         with pytest.raises(WorkloadError, match=words):

@@ -71,6 +71,7 @@ MISTAKES = (
         ("tune broken.json --out t", "broken.json"),
         ("tune list.json --out t", "list.json"),
         ("tune text.pt2 --out t", "text.pt2"),
+        ("tune text --out t", "text.pt2"),
         ("tune resnet18.c7 --out t --model nvidia-h200", "cuda"),
         ("tune resnet18.c7 --out t --device cuda --model amd-epyc-zen5-2c", "cuda"),
         ("tune resnet18.c7 --out t --model nvidia-h20", "nvidia-h200"),
@@ -174,6 +175,7 @@ MISTAKES = (
     *_of(
         "devices, pull, lock",
         ("devices nvidia-h20", "nvidia-h200"),
+        ("devices broken.json", "is a file"),
         ("pull", "NAME"),
         ("pull nvidia-h20", "nvidia-h200"),
         ("pull nvidia-h200 --arch mlpp", "mlp"),
@@ -277,6 +279,7 @@ MISTAKES = (
         ("evaluate broken-model --data data", "config.json"),
         ("evaluate nofile.py:Model --data data", "nofile.py"),
         ("evaluate own.py:Model --data data", "nothing named Model"),
+        ("evaluate own.py --data data", "own.py:NAME"),
         ("evaluate own.py:NUMBER --data data", "predict"),
         ("evaluate nvidia-h200 --data data --noise-floor 2", "--noise-floor"),
         ("card nope", "nope"),
@@ -296,6 +299,8 @@ MISTAKES = (
         ("bench search --strategy genetics", "genetic"),
         ("bench search --strategy genetic --device nvidia-h20", "nvidia-v100"),
         ("bench search --strategy model --model nope", "nope"),
+        ("bench search --strategy genetic --model nvidia-h200", "no effect"),
+        ("bench search --strategy own.py --model none", "own.py:NAME"),
         ("bench search --trials 0", "at least 1"),
     ),
     *_of(

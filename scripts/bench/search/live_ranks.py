@@ -26,12 +26,13 @@ from costhub.search.replay.workloads import Latencies, ReplayTask, ReplayWorkloa
 from costhub.search.search_model import SearchModel
 from costhub.transfer.methods.by_name import find_method
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import DEVICE
 from scripts.bench.common.live_pools import Subject, open_pool
 from scripts.bench.common.remeasure import remeasure
 from scripts.bench.common.rows import Row, RowFile
 from scripts.tables.strategies import LIVE, REPLAYED, live_ranks_summary, live_ranks_table
 
+DENSE = "intel-xeon-emeraldrapids-2c-avx2"
+"""The CPU whose workloads the replay benchmark has with the most programs."""
 MODEL = "model"
 STRATEGIES = ("random", "genetic", "nearest", MODEL)
 KEY = ("workload_id", "where", "strategy", "seed", "device", "pool", "most_trials", "batch", "seeds")
@@ -88,22 +89,22 @@ def players(model: CostModel | None) -> dict[str, Player]:
 
 
 def subjects(count: int, known: Collection[str] = (), *, small: bool = False) -> list[Subject]:
-    """Workloads that the replay benchmark has of a CPU, the most densely measured first.
+    """Workloads that the replay benchmark has of `DENSE`, the most densely measured first.
 
     Args:
         count: How many.
         known: Ids of the workloads that the model has learned from, which are left out.
         small: Take those with the fewest operations instead.
     """
-    place = find_data(DEVICE)
-    test = set(find_split(place.path, SUITE[DEVICE]).test)
-    densest = load_replay(place.folder, DEVICE, workloads=test, spec=None, progress=False)
+    place = find_data(DENSE)
+    test = set(find_split(place.path, SUITE[DENSE]).test)
+    densest = load_replay(place.folder, DENSE, workloads=test, spec=None, progress=False)
     rows = DataFolder.open(place.path).workloads(["workload_id", "module_json", "flop"]).to_pylist()
     about = {row["workload_id"]: row for row in rows}
     tasks = [each.task for each in densest if each.task.workload_id not in known]
     if len(tasks) < count:
         raise click.ClickException(
-            f"The replay benchmark has {len(tasks)} workloads of {DEVICE} that the model has not learned from, fewer "
+            f"The replay benchmark has {len(tasks)} workloads of {DENSE} that the model has not learned from, fewer "
             f"than {count}."
         )
     found = [Subject(name=task.name, **about[task.workload_id]) for task in tasks]

@@ -208,7 +208,7 @@ def check_llvm(target: Mapping[str, Any], *, advice: str = "") -> None:
     from costhub.collector.build.linker import is_this_machine
 
     triple, name = target.get("mtriple"), target.get("mcpu")
-    asked = json.dumps({**target, "mcpu": ""})
+    asked = json.dumps({key: value for key, value in target.items() if key != "mcpu"})  # LLVM warns of an empty one
     if triple is None or (isinstance(triple, str) and is_this_machine(triple)):
         known = cpu_names(asked)
     else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from costhub.errors import ArgumentError, DataError
+from costhub.errors import ArgumentError, DataError, DeviceError, UnknownNameError
 from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
@@ -221,6 +222,7 @@ def import_metaschedule(
 
     Raises:
         DataError: The folder holds no such database, or nothing in it could be imported.
+        DeviceError: The device is an alias, or `auto`.
     """
     from costhub.dataset.credit import check_rights
     from costhub.dataset.metaschedule.import_database import import_database
@@ -274,6 +276,7 @@ def import_ansor(
 
     Raises:
         DataError: There is no log, the device has no target, or nothing could be imported.
+        DeviceError: The device is an alias, or `auto`.
     """
     from costhub.dataset.ansor.import_log import LogSource
     from costhub.dataset.ansor.import_log import import_ansor as import_log
@@ -346,11 +349,20 @@ def import_source(
 
 
 def _device_row(device_id: str) -> dict[str, Any]:
-    """The device's row in the index; just its name if it is not in the index."""
+    """The device's row in the index; just its name if it is not in the index.
+
+    Raises:
+        DeviceError: It is an alias, or `auto`: rows keep the id of what was measured, which may be another machine.
+    """
     from costhub.hub.catalogue.devices import find_device
+    from costhub.hub.catalogue.names import resolve_device
 
     known = find_device(device_id)
     if known is None:
+        if device_id == "auto":
+            raise DeviceError("The records do not say where they were measured: name that device instead of auto.")
+        with contextlib.suppress(UnknownNameError):
+            raise DeviceError(f"{device_id!r} is an alias of {resolve_device(device_id).device_id}: give that id.")
         return {"device_id": device_id}
     # `probed_at` is the time of a probe, not of these records; in the index it is text.
     return {name: value for name, value in known.row().items() if name != "probed_at"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, overload
 
 from costhub.cards.tables import TableColumn, plain_table
-from costhub.errors import CosthubError, ModelError, UnknownNameError
+from costhub.errors import CosthubError, DeviceError, ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, complete_device_row, load_devices
 from costhub.hub.catalogue.find import choose_model
 from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
@@ -140,6 +141,7 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
 
     Raises:
         UnknownNameError: No device has that name.
+        DeviceError: It is the name of a file.
         AmbiguousNameError: It is an alias of several devices.
 
     Example:
@@ -154,9 +156,14 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
             return DeviceFacts(_described(resolve_device(name), here))
         except UnknownNameError:
             own = _own_device(name)
-            if own is None:
-                raise
-            return own
+            if own is not None:
+                return own
+            if Path(name).is_file():
+                raise DeviceError(
+                    f"{name} is a file: `costhub compile` and `costhub estimate` take it with --device. This command "
+                    "lists devices by name."
+                ) from None
+            raise
     from costhub.collector.device.cpu_state import core_count
 
     rows = tuple(DeviceFacts(_described(device, here)) for device in load_devices())

@@ -91,9 +91,7 @@ def evaluate(
     choice = own_scorer(model) or resolve_model(str(model))
     if isinstance(data, str | os.PathLike | DataAddress):
         place = data if isinstance(data, DataAddress) else find_data(data)
-        chosen, devices = find_measurements(
-            place, device, split
-        )  # Names are checked before the model loads torch or XGBoost.
+        chosen, devices = find_measurements(place, device, split)  # before the model loads torch or XGBoost
         ranker = _loaded(choice)
         selected, learned = _selected(ranker, place, devices, chosen, every=every)
         blocks, rows = [selected], device_rows(place.path, selected.device_ids)

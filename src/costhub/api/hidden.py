@@ -127,7 +127,8 @@ def submit_scores(
         The submission. A program that this TVM cannot replay is scored below all others.
 
     Raises:
-        ArgumentError: `out` exists, or `model` cannot predict.
+        ArgumentError: `out` exists, `model` cannot predict, or it has learned from measurements of the task's workloads
+            on its devices.
         DataError: The task is damaged, or describes a device as none can be.
         CosthubError: The task or the model cannot be found.
     """
@@ -140,6 +141,7 @@ def submit_scores(
         device: own if own is not None else load_model(str(model), device=_checked(row))
         for device, row in opened.devices.items()
     }
+    _refuse_learned(bound, opened)
     first = next(iter(bound.values()))
     named, spec = name_of(first), getattr(first, "feature_spec", DEFAULT_SPEC)
     programs, places = opened.programs(spec, progress=progress)
@@ -149,7 +151,23 @@ def submit_scores(
             part = programs.select(mine)
             found: Scores = bound[device].predict(part.rows, part.counts)
             scores.update(zip(places[mine].tolist(), map(float, found), strict=True))
-    return Submission.scored(out, opened, scores, {"model": named, "spec": spec, **(about or {})})
+    info = getattr(first, "info", None)
+    trained_on = {} if info is None else {"trained_on": ", ".join(info.device_ids)}
+    return Submission.scored(out, opened, scores, {"model": named, "spec": spec, **trained_on, **(about or {})})
+
+
+def _refuse_learned(bound: Mapping[str, Any], task: HiddenTask) -> None:
+    """Refuses a model that knows its task; of an object that keeps no record of its training, nobody can tell."""
+    for device, scorer in bound.items():
+        info = getattr(scorer, "info", None)
+        if info is None or device not in info.device_ids:
+            continue
+        own = {row["workload_id"] for row in task.rows if row["device_id"] == device}
+        if known := own & set(info.train_workloads):
+            raise ArgumentError(
+                f"{name_of(scorer)} has learned from {len(known)} of the {len(own)} workloads of this task on {device}"
+                ", and a submission must not: train a model without them, or name another one."
+            )
 
 
 def score_submissions(submissions: Sequence[str | Path], latencies: str | Path) -> HiddenScores:

@@ -257,6 +257,10 @@ def _check_known(name: str, find: Callable[[Sequence[str]], object]) -> None:
     except UnknownNameError:
         if is_meant_as_file(name):
             raise wrong_file(name) from None
+        if Path(f"{name}{_TORCH}").is_file():
+            raise WorkloadError(
+                f"There is no workload or network named {name!r}, but a file {name}{_TORCH}: name that."
+            ) from None
         raise
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from costhub.search.zero_trials.known import KnownSchedules
 
 log = logging.getLogger("costhub")
+MANY_PROGRAMS = 1000
+"""Measured programs in a folder, from which reading them and learning from them takes a noticeable time."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ class _Search:
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
             _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
-            if count := measured_programs(out):
+            if (count := measured_programs(out)) >= MANY_PROGRAMS:
                 log.info(
                     "%s holds %s: reading them and learning from them may take minutes.",
                     *(out, counted(count, "measured program")),
@@ -317,7 +319,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
 
     Says nothing for boards, which are probed on the board itself, or for a device that the model is for.
     """
-    from costhub.collector.device.local import limits_of, local_limits
+    from costhub.collector.device.local import limits_of, probe_command
     from costhub.hub.catalogue.devices import complete_device_row, find_device, knows_instructions
 
     device_id = str(measurer.device["device_id"])
@@ -325,12 +327,9 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
         return []
     sentences = []
     if complete_device_row(measurer.device).get("peak_gflops") is None:
-        kind, isa, threads = local_limits(measurer.device)
-        limits = [f"--kind {kind}"] * (kind != "cpu") + [f"--isa {isa}"] * bool(isa)
-        limits += [f"--threads {threads}"] * (threads is not None)
         sentences.append(
             f"{device_id} has not been probed, so models that use a device's figures get the average of others: run "
-            f"`{' '.join(['costhub probe', *limits])}` (25 s) once."
+            f"`{probe_command(measurer.device)}` (25 s) once."
         )
     parts = [name for name in model.devices if limits_of(name)] if measurer.device["kind"] == "cpu" else []
     if len(model.devices) == len(parts) == 1:
@@ -389,7 +388,8 @@ def _warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_i
     if before not in (None, device_id):
         log.warning(
             "%s holds a search on %s. The one on %s is added to it, replaces libraries of the same name, and stock TVM "
-            "takes the fastest program of both: choose another folder, unless each runs what the other can.",
+            "takes the fastest program of both: choose another folder, unless both have the same instructions and "
+            "cores.",
             out,
             before,
             device_id,

@@ -128,6 +128,7 @@ class TuneReport:
         return summary
 
     def _summary(self, networks: Sequence[FinishedNetwork], stages: Mapping[str, float]) -> dict[str, Any]:
+        from costhub.collector.device.local import probe_command
         from costhub.hub.catalogue.devices import complete_device_row
         from costhub.search.whole_network.estimate import network_curve, with_time_shares
         from costhub.versions import costhub_version, installed_versions
@@ -153,6 +154,7 @@ class TuneReport:
             "peak_gflops": device.get("peak_gflops"),
             "peak_gflops_bfloat16": device.get("peak_gflops_bfloat16"),
             "peak_source": self._peak_source(),
+            "probe": probe_command(device),
             **self.about,
             "stages": dict(stages),
             "database": str(self.out),

@@ -59,6 +59,7 @@ class OwnModel:
 def own_scorer(model: Any) -> Any:
     """The model that is not looked up by name for each device; None for one that is."""
     if model is None or (isinstance(model, str | os.PathLike) and not _is_reference(os.fspath(model))):
+        refuse_file_alone(str(model))
         return None
     found = imported(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
     with failing_as(ModelError, f"{model}()"):
@@ -66,6 +67,16 @@ def own_scorer(model: Any) -> Any:
     if not callable(getattr(made, "predict", None)):
         raise ArgumentError(f"{model} has no method `predict(rows, counts)`; a model needs one that returns scores.")
     return made if isinstance(made, CostModel | OwnModel) else OwnModel(made)
+
+
+def refuse_file_alone(text: str) -> None:
+    """Refuses a Python file without the name of what it defines.
+
+    Raises:
+        ArgumentError: It is one.
+    """
+    if text.endswith(".py"):
+        raise ArgumentError(f"{text} is a file: name the class or object in it as well, {text}:NAME.")
 
 
 def _is_reference(text: str) -> bool:

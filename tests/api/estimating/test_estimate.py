@@ -93,7 +93,7 @@ def test_a_part_of_a_chip_takes_figures_of_the_other_part() -> None:
         ("{", "is not JSON"),
         ("[1]", "no device named"),
         ('{"devices": []}', "the row of one device"),
-        ('{"kind": "cpu"}', "needs a device_id"),
+        ('{"kind": "cpu"}', "does not hold the row of one device"),
         ({**ROW, "peak_gflops": None}, "needs peak_gflops"),
         ({**ROW, "peak_gflops": "many"}, "not a number"),
         ({**ROW, "target": "x"}, "is not a TVM target in JSON"),

@@ -15,6 +15,7 @@ from costhub.collector.device.local import (
     local_limits,
     local_names,
     local_target,
+    probe_command,
 )
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.tile_intrinsics import has_matrix_units
@@ -113,6 +114,9 @@ def test_a_device_has_a_kind_and_limits_before_tvm_is_loaded() -> None:
     assert local_limits(whole) == ("cpu", None, None)
     assert local_limits(one) == ("cpu", "sse4.2", 1 if whole["cores"] > 1 else None)
     assert local_limits({"device_id": "nvidia-x9", "kind": "cuda"}) == ("cuda", None, None)
+    assert probe_command(whole) == "costhub probe"
+    assert probe_command(one) == "costhub probe --isa sse4.2" + " --threads 1" * (whole["cores"] > 1)
+    assert probe_command({"device_id": "nvidia-x9", "kind": "cuda"}) == "costhub probe --kind cuda"
 
 
 def test_a_target_names_the_part_of_this_machine_that_it_is_for() -> None:

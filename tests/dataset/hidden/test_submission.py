@@ -94,6 +94,11 @@ def test_a_wrong_description_is_refused(mine: Submission, about: str, words: str
         Submission.open(mine.path)
 
 
+def test_a_folder_that_is_no_submission_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"has no about\.json\. Expected a folder made by `costhub bench submit`\.$"):
+        Submission.open(tmp_path)
+
+
 def test_links_and_large_files_are_not_followed(mine: Submission) -> None:
     (mine.path / ABOUT).unlink()
     (mine.path / ABOUT).symlink_to("/etc/hostname")

@@ -195,8 +195,11 @@ def test_a_folder_without_the_two_files_is_refused(tmp_path: Path, database: Any
 
     with pytest.raises(DataError, match=f"is not a MetaSchedule database: it lacks {missing}"):
         run(path, tmp_path / "out")
-    with pytest.raises(DataError, match="is not a MetaSchedule database"):
+    with pytest.raises(DataError, match=r"There is no folder .*nowhere\.$"):
         run(tmp_path / "nowhere", tmp_path / "out")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(DataError, match=rf"notes\.txt is a file: give the folder of the database, {tmp_path}\.$"):
+        run(tmp_path / "notes.txt", tmp_path / "out")
 
 
 def test_files_in_each_others_place_are_refused(tmp_path: Path, database: Any) -> None:

@@ -49,6 +49,11 @@ def test_an_unlisted_device_is_told_which_model_serves_it() -> None:
         resolve_device("acme-nine-1c", DEVICES)
 
 
+def test_a_mistyped_model_of_an_organisation_is_recognised() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean costhub/any-cpu-conditioned"):
+        resolve_name("costhub/any-cpu-conditionned")
+
+
 def test_the_name_of_a_model_that_no_hub_has_is_answered_with_where_hubs_are(
     hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

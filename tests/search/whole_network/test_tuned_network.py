@@ -9,7 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +128,29 @@ def test_a_process_that_was_forked_after_loading_is_told_so_and_does_not_hang(li
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert network(torch.zeros(4, 8))[0].shape == (4, 8)
+
+
+def test_threads_that_call_one_network_wait_for_each_other(library: Path) -> None:
+    network, inputs = load_network(library, threads=1), [torch.full((4, 8), float(n)) for n in range(400)]
+    inside, most = 0, 0
+    called = network._called
+
+    def watched(values: tuple[Any, ...]) -> Any:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.0001)  # lets the other threads come
+        outputs = called(values)
+        inside -= 1
+        return outputs
+
+    network._called = watched  # type: ignore[method-assign]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(network, inputs))
+
+    assert most == 1
+    for number, (_, double) in enumerate(found):
+        assert torch.equal(double, torch.full((4, 8), 2.0 * number))
 
 
 def test_what_is_no_tensor_is_named(library: Path) -> None:

@@ -16,7 +16,7 @@ from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import device_rows
 from costhub.hub.catalogue.find import AUTO
 from costhub.hub.data import find_data
-from costhub.models.own_code import imported, name_of, own_scorer
+from costhub.models.own_code import imported, name_of, own_scorer, refuse_file_alone
 from costhub.progress import bar
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import REPLAY_STRATEGIES, WITHOUT_MODEL, ReplayFactory
@@ -32,6 +32,7 @@ SUITE = {
     "nvidia-k80": "workload-12-seed0",
     "amd-mi50": "workload-12-seed0",
     "nvidia-a100": "workload-18-seed0",
+    "intel-xeon-emeraldrapids-2c-avx2": "workload-40-seed0",
     "amd-epyc-zen5-1c": "workload-40-seed0",
 }
 """Device -> the split whose test side provides its workloads; the device's models have not learned from these."""
@@ -81,8 +82,8 @@ def bench_search(
         The scores; `print` shows them by device.
 
     Raises:
-        ArgumentError: The model has learned from workloads of the benchmark, the strategy needs a model, or the options
-            contradict each other.
+        ArgumentError: The model has learned from workloads of the benchmark, the strategy needs a model or uses none,
+            or the options contradict each other.
         CosthubError: There is no such strategy, model, device, data or split; a file cannot be imported.
 
     Example:
@@ -95,9 +96,8 @@ def bench_search(
     name, factory = _strategy(strategy)
     # costhub's other strategies read decisions only, and features take minutes.
     needs_features = getattr(factory, "needs_features", not (isinstance(strategy, str) and strategy in WITHOUT_MODEL))
+    _check_use(name, model, needs_features=needs_features)
     model = model if needs_features else None
-    if strategy == "model" and model is None:
-        raise ArgumentError("The strategy model needs a model; name one, or choose another strategy.")
     METHODS.check(options.method)
     played: list[ReplayWorkload] = []
     scores, names, method, devices = [], set(), "", _devices(options)
@@ -118,6 +118,17 @@ def bench_search(
     if options.t4 is not None:
         write_t4(result, played, options.t4)
     return result
+
+
+def _check_use(strategy: str, model: Any, *, needs_features: bool) -> None:
+    """Refuses a model that the strategy would not use, and none for the one that needs one."""
+    if not needs_features and model not in (None, AUTO):
+        raise ArgumentError(
+            f"The strategy {strategy} reads only the decisions of programs, so a model would have no effect: leave "
+            "--model (model=...) out."
+        )
+    if strategy == "model" and model is None:
+        raise ArgumentError("The strategy model needs a model; name one, or choose another strategy.")
 
 
 def _scorers(model: Any, devices: Sequence[str], options: BenchOptions) -> dict[str, Any]:
@@ -205,4 +216,5 @@ def _strategy(strategy: str | ReplayFactory) -> tuple[str, ReplayFactory]:
         return getattr(strategy, "__name__", type(strategy).__name__), strategy
     if ":" in strategy:
         return strategy.rpartition(":")[2], cast("ReplayFactory", imported(strategy))
+    refuse_file_alone(strategy)
     return strategy, REPLAY_STRATEGIES.find(strategy)

@@ -30,8 +30,8 @@ _COLUMNS = (
     number("score", "score", ".3f"),
     number("error", "±", ".3f"),
     *(number(f"best_{trials}", f"best of {trials}", ".3f") for trials in _SHOWN),
-    number("near", "trials to 95 %", ".0f"),
-    number("random_near", "random", ".0f"),
+    number("near", "trials to 95 %", "g"),
+    number("random_near", "random", "g"),
 )
 
 

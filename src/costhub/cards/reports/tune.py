@@ -187,7 +187,7 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, summary: Mapping[s
         "gain": "Last quarter is by how much the last quarter of its programs lowered the latency.",
     }
     yield Paragraph(" ".join(note for key, note in notes.items() if key in keys), is_note=True)
-    if disturbed := disturbed_peak_text(rows, summary.get("peak_source")):
+    if disturbed := disturbed_peak_text(rows, summary):
         yield Paragraph(disturbed)
     if together := sum_text(summary, rows):
         yield Paragraph(together)

@@ -272,25 +272,27 @@ def peak_text(summary: Mapping[str, Any]) -> str:
     return f"{peak:,.0f} GFLOP/s in float32{also}{f', {source}' if source else ''}"
 
 
-def disturbed_peak_text(rows: Sequence[Mapping[str, Any]], source: str | None = None) -> str:
+def disturbed_peak_text(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
     """Says that the peak is too low, if a kernel exceeds it; empty if none does.
 
     Args:
         rows: Of the kernels.
-        source: The report's `peak_source`.
+        summary: The report, of which `peak_source` and `probe` are used.
 
     Example:
-        >>> disturbed_peak_text([{"of_peak": 1.04}]), disturbed_peak_text([{"of_peak": 0.9}, {"of_peak": None}])
-        ('A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe` again.', '')
+        >>> report = {"probe": "costhub probe --threads 1"}
+        >>> disturbed_peak_text([{"of_peak": 1.04}], report), disturbed_peak_text([{"of_peak": 0.9}], report)
+        ('A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe --threads 1` again.', '')
     """
     if not any((row["of_peak"] or 0.0) > 1.0 for row in rows):
         return ""
-    if source == "index":
+    if summary.get("peak_source") == "index":
         return (
             "A kernel exceeds this peak, which was measured on another machine of this kind: here, the shares of the "
             "peak are too high. Latencies are not affected."
         )
-    return "A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe` again."
+    command = summary.get("probe") or "costhub probe"
+    return f"A kernel exceeds the peak, so other programs disturbed its probe: run `{command}` again."
 
 
 def sum_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, always: bool = True) -> str:

@@ -106,7 +106,7 @@ def _effort(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], *, is
     what = "kernel" if is_network else "workload"
     yield f"{effort_text(rows, what)}. {gain_text(rows, what)}".strip()
     if any(row["of_peak"] for row in rows):
-        disturbed = disturbed_peak_text(rows, summary.get("peak_source"))
+        disturbed = disturbed_peak_text(rows, summary)
         yield f"Peak: {peak_text(summary)}. {disturbed}".rstrip()
     ended, busy = end_text(summary, rows), busy_text(summary, is_network=is_network)
     yield from filter(None, (ended, sum_text(summary, rows, always=False), busy))

@@ -93,8 +93,8 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
 
 
 def _named(offer: Offer, folder: Path) -> str:
-    """Which command names the rows that other programs disturbed, as the end of a sentence."""
-    return f" (`costhub check --strict {folder}` names them)" if offer.left_out.disturbed else ""
+    """Which command says why rows were left out as disturbed, as the end of a sentence."""
+    return f" (`costhub check --strict {folder}` says why)" if offer.left_out.disturbed else ""
 
 
 def _lines(offer: Offer, folder: Path) -> Iterator[str]:

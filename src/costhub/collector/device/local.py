@@ -207,6 +207,18 @@ def local_limits(row: Mapping[str, Any]) -> tuple[str, str | None, int | None]:
     return str(row["kind"]), isa, None if whole else threads
 
 
+def probe_command(row: Mapping[str, Any]) -> str:
+    """The command that probes a device of this machine, which may be a part of it.
+
+    Args:
+        row: Its row in the devices table.
+    """
+    kind, isa, threads = local_limits(row)
+    limits = [f"--kind {kind}"] * (kind != "cpu") + [f"--isa {isa}"] * bool(isa)
+    limits += [f"--threads {threads}"] * (threads is not None)
+    return " ".join(["costhub probe", *limits])
+
+
 def local_kind(name: str) -> str | None:
     """The kind of the device called `name`, determined without TVM; None if this machine has no device of that name.
 

@@ -223,7 +223,9 @@ def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str,
         if by_keyword or inputs:
             why = f"keyword inputs ({', '.join(by_keyword)})" if by_keyword else "inputs that are not tensors"
         raise WorkloadError(
-            f"it was exported with {why}; export it with tensors by position: torch.export.export(network, (ids, mask))"
+            f"it was exported with {why}; export a module whose forward takes tensors by position and passes them on, "
+            "such as `def forward(self, ids, mask): return self.network(ids, mask=mask)`: "
+            "torch.export.export(module, (ids, mask))"
         )
     with warnings.catch_warnings():
         # torch copies an exported program with a part of itself that triggers its own warning.

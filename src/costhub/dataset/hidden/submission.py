@@ -59,6 +59,8 @@ class Submission:
             DataError: The folder is no submission, a program is scored twice, or a score is not a finite number.
         """
         path = Path(path)
+        if not (path / ABOUT).is_file():
+            raise DataError(f"{path} has no {ABOUT}. Expected a folder made by `costhub bench submit`.")
         content = read_regular(path / ABOUT, limit=_MOST_ABOUT, follow=False, error=DataError)
         try:
             about = json.loads(content)

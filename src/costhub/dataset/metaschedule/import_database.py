@@ -116,6 +116,10 @@ def database_files(folder: Path) -> Iterator[dict[str, Path]]:
         return
     tables = sqlite_files(folder)
     if tables is None:
+        if not folder.exists():
+            raise DataError(f"There is no folder {folder}.")
+        if folder.is_file():
+            raise DataError(f"{folder} is a file: give the folder of the database, {folder.parent}.")
         raise DataError(
             f"{folder} is not a MetaSchedule database: it lacks {' and '.join(missing)} (plain, gzipped, or as "
             ".sqlite); give the folder that tuning wrote."

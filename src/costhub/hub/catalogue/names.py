@@ -87,6 +87,8 @@ def resolve_name(
             if device is not None:
                 return ResolvedName(device, arch)
     names = {*_all_names(searched), *(f"{name}-{e.arch}" for e in entries for name in e.devices)}
+    if "/" in name:
+        names |= {entry.name for entry in entries if entry.name}
     advice = hubs_searched() if "/" in name else _unlisted(searched)
     raise UnknownNameError("device or model", name, _close_to(name, names), LISTING, advice=advice)
 

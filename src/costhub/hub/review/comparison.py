@@ -138,7 +138,8 @@ def judge(comparison: Comparison) -> Iterator[Reason]:
         yield Reason(
             "refuse",
             f"{where} the {comparison.repeated:,} programs that the hub also measured take {comparison.shift:.2f} "
-            f"times as long here; at most {MOST_SHIFT:g} times either way was expected on one device.",
+            f"times as long here; at most {MOST_SHIFT:g} times either way was expected on one device. Either side may "
+            "have been disturbed.",
         )
     if comparison.agreement is not None and comparison.agreement < LEAST_AGREEMENT:
         yield Reason(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,11 @@ class TunedNetwork:
     at a multiple of 64 bytes (as a row of a batch may), or if it is a NumPy array. Loading needs only TVM. A network
     for a GPU takes inputs from the CPU too, and leaves its outputs on the GPU.
 
-    Call it from a long-lived thread: TVM creates threads for each calling thread, and keeps them when that one ends.
+    One call computes at a time; a call from another thread waits. Call it from a long-lived thread: TVM creates threads
+    for each calling thread, and keeps them when that one ends.
     Load it in the process that calls it: TVM's threads do not survive a fork.
+
+    Indices are not checked: a token id outside its table reads other memory, and may end the process.
 
     Args:
         library: As for `load_network`.
@@ -75,6 +79,8 @@ class TunedNetwork:
             what = "is not a library (.so), as `costhub tune` writes it" if self.library.exists() else "does not exist"
             raise NetworkError(f"{self.library} {what}. Give the file, such as tuned/my_network.so.")
         self._process = os.getpid()
+        # TVM's virtual machine keeps its state in itself: two calls at once would crash the process.
+        self._one_at_a_time = threading.Lock()
         _use_threads(self.threads)
         try:
             machine, self._device = load_machine(library)
@@ -89,7 +95,7 @@ class TunedNetwork:
 
         Args:
             inputs: torch tensors, NumPy arrays, or tensors of any library with DLPack, in the shapes and types of
-                the export.
+                the export; by position, since a library does not know their names.
 
         Raises:
             NetworkError: The inputs are not what the network takes, or this process was forked after the network had
@@ -108,7 +114,8 @@ class TunedNetwork:
                     f"{type(value).__name__}."
                 )
         try:
-            outputs = self._called(inputs)
+            with self._one_at_a_time:
+                outputs = self._called(inputs)
         except Exception as error:
             if self._on_gpu:
                 raise NetworkError(
