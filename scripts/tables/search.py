@@ -186,7 +186,7 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def replay_table(result: Mapping[str, Any]) -> str:
-    """The scores, then the trials to 95 % of the optimum: a line per strategy and model, a column per device.
+    """The scores, then the trials to within 5 % of the optimum: a line per strategy and model, a column per device.
 
     Args:
         result: `rows` of the benchmark `replay`. A mean is shown of scores on all devices only.
@@ -227,7 +227,8 @@ def dense_pools_table(result: Mapping[str, Any]) -> str:
     ]
     found = result["collection"]
     return (
-        f"{markdown_table(result['pools'], columns)}\n\n{found['good']:,} programs ran and {found['failed']:,} failed, "
+        f"{markdown_table(result['pools'], columns)}\n\nIn the last run of the command, {found['good']:,} programs ran "
+        f"and {found['failed']:,} failed, "
         f"{found['profile']['good_per_s']:.1f} good ones a second."
     )
 

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -134,6 +134,13 @@ def test_a_model_that_has_learned_the_task_is_refused(task: tasks.HiddenTask, tm
     for number, fair in enumerate((Trained(DEVICE, 0), Trained("acme-one", 4))):
         made = costhub.submit_scores(task.path, fair, tmp_path / str(number), progress=False)
         assert made.about["trained_on"] == ", ".join(fair.info.device_ids)
+
+
+def test_what_an_object_of_ones_own_calls_info_does_not_matter(task: tasks.HiddenTask, tmp_path: Path) -> None:
+    class Chatty(Oracle):
+        info: ClassVar[dict[str, str]] = {"about": "mine"}
+
+    assert "trained_on" not in costhub.submit_scores(task.path, Chatty(), tmp_path / "x", progress=False).about
 
 
 @pytest.mark.parametrize("values", [{"cores": "x"}, {"cores": 10**400}, {"peak_gflops": [1]}, {"kind": ["cpu"]}])

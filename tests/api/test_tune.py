@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from costhub.api import tune as tune_module
 from costhub.api.models import ChosenModel, load_model
 from costhub.api.tune import TuneOptions, advise, obstacle, tune
 from costhub.collector.device.identity import identify
@@ -18,6 +19,7 @@ from costhub.collector.device.local import local_names, local_target
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import ArgumentError, CosthubError, DataError, NetworkError, WorkloadError
 from costhub.hub.catalogue.devices import keep_probed_figures
+from costhub.search.database import FILES
 from costhub.search.whole_network.tuned_network import TunedNetwork
 
 
@@ -212,3 +214,20 @@ def test_an_exported_network_becomes_a_function_of_torch_tensors(tmp_path: Path)
         loaded(example.double())
     with pytest.raises(NetworkError, match="is not a library"):
         TunedNetwork(tmp_path / "tuned/network.pt2")
+
+
+def test_many_measured_programs_are_announced_and_few_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILES[1]).write_text("[]\n" * 3)
+    caplog.set_level("INFO", logger="costhub")
+
+    monkeypatch.setattr(tune_module, "MANY_PROGRAMS", 4)
+    tune_module._say_what_is_held(tmp_path)
+    assert not caplog.messages
+
+    monkeypatch.setattr(tune_module, "MANY_PROGRAMS", 3)
+    tune_module._say_what_is_held(tmp_path)
+    assert caplog.messages == [
+        f"{tmp_path} holds 3 measured programs: reading them and learning from them may take minutes."
+    ]

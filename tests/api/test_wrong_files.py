@@ -51,7 +51,7 @@ def test_a_name_beside_a_file_of_that_name_is_meant_as_the_file(
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "mine.pt2")
 
-    with pytest.raises(WorkloadError, match=r"named 'mine', but a file mine\.pt2: name that\.$"):
+    with pytest.raises(WorkloadError, match=r"named 'mine', but a file mine\.pt2: give that as the network\.$"):
         read_subjects("mine", tmp_path).check()
 
 

@@ -33,8 +33,8 @@ WORKLOADS = (
     "matmul.12x197x197.12x197x64.c41dd0",
     "norm.layer-512x1024",
 )
-"""On the test side of the CPUs' split `workload-40-seed0`: kernels of ten kinds, whose programs run for milliseconds at
-most in the median, so that thousands can be measured in an hour."""
+"""On the test side of the CPUs' split `workload-40-seed0`: ten kernels of six operators, whose programs run for at most
+about ten milliseconds in the median, so that thousands can be measured in an hour."""
 NEAR = 0.05
 """A program whose latency exceeds the best by at most this share is near the optimum."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, overload
 
 from costhub.cards.tables import TableColumn, plain_table
@@ -158,7 +158,7 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
             own = _own_device(name)
             if own is not None:
                 return own
-            if Path(name).is_file():
+            if os.path.isfile(name):
                 raise DeviceError(
                     f"{name} is a file: `costhub compile` and `costhub estimate` take it with --device. This command "
                     "lists devices by name."

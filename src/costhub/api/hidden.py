@@ -19,7 +19,7 @@ from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import Device
 from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores
-from costhub.models.own_code import name_of, own_scorer
+from costhub.models.own_code import learned_from, name_of, own_scorer
 
 if TYPE_CHECKING:
     from costhub.models.protocol import CostModel, Scores
@@ -151,19 +151,19 @@ def submit_scores(
             part = programs.select(mine)
             found: Scores = bound[device].predict(part.rows, part.counts)
             scores.update(zip(places[mine].tolist(), map(float, found), strict=True))
-    info = getattr(first, "info", None)
-    trained_on = {} if info is None else {"trained_on": ", ".join(info.device_ids)}
+    devices = dict.fromkeys(device for scorer in bound.values() for device in learned_from(scorer)[0])
+    trained_on = {"trained_on": ", ".join(devices)} if devices else {}
     return Submission.scored(out, opened, scores, {"model": named, "spec": spec, **trained_on, **(about or {})})
 
 
 def _refuse_learned(bound: Mapping[str, Any], task: HiddenTask) -> None:
     """Refuses a model that knows its task; of an object that keeps no record of its training, nobody can tell."""
     for device, scorer in bound.items():
-        info = getattr(scorer, "info", None)
-        if info is None or device not in info.device_ids:
+        devices, learned = learned_from(scorer)
+        if device not in devices:
             continue
         own = {row["workload_id"] for row in task.rows if row["device_id"] == device}
-        if known := own & set(info.train_workloads):
+        if known := own & learned:
             raise ArgumentError(
                 f"{name_of(scorer)} has learned from {len(known)} of the {len(own)} workloads of this task on {device}"
                 ", and a submission must not: train a model without them, or name another one."

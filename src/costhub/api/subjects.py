@@ -257,9 +257,9 @@ def _check_known(name: str, find: Callable[[Sequence[str]], object]) -> None:
     except UnknownNameError:
         if is_meant_as_file(name):
             raise wrong_file(name) from None
-        if Path(f"{name}{_TORCH}").is_file():
+        if os.path.isfile(f"{name}{_TORCH}"):
             raise WorkloadError(
-                f"There is no workload or network named {name!r}, but a file {name}{_TORCH}: name that."
+                f"There is no workload or network named {name!r}, but a file {name}{_TORCH}: give that as the network."
             ) from None
         raise
 

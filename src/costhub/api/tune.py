@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("costhub")
 MANY_PROGRAMS = 1000
-"""Measured programs in a folder, from which reading them and learning from them takes a noticeable time."""
+"""Measured programs in a folder from which on `tune` says that reading them and learning from them may take minutes."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class _Search:
         """Searches, compiles networks, and writes the report."""
         from costhub.api.tuning import Tuning
         from costhub.collector.run.evaluator import COLLECTING
-        from costhub.search.database import SearchFolder, measured_programs
+        from costhub.search.database import SearchFolder
         from costhub.search.result import FINISHING, OPENING, REPORTING, SEARCHING, StageTimer
         from costhub.search.tune import check_different
 
@@ -216,11 +216,7 @@ class _Search:
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
             _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
-            if (count := measured_programs(out)) >= MANY_PROGRAMS:
-                log.info(
-                    "%s holds %s: reading them and learning from them may take minutes.",
-                    *(out, counted(count, "measured program")),
-                )
+            _say_what_is_held(out)
             if networks:
                 log.info("Finding the kernels of %s ...", " and ".join(networks))
             jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering, stages=stages)
@@ -237,7 +233,7 @@ class _Search:
             ended = stopped.to_json() if stopped else ended
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
-            machine = {"load_average": load, "cores": os.cpu_count()}
+            machine = {"load_average": load, "cores": os.cpu_count(), "on_board": measurer.boards is not None}
             about = {**self._about(model), **machine, "began": began, "cap": cap, "stopped": ended}
             report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
             with stages.during(REPORTING):  # Keeps the results, even if a network fails.
@@ -379,6 +375,18 @@ def _warn_of_kernels_alone(networks: Sequence[str], measurer: Measurer) -> None:
             "%s will not be compiled as a whole. %s Schedules of the kernels will be in the database.",
             " and ".join(networks),
             why_not,
+        )
+
+
+def _say_what_is_held(out: Path) -> None:
+    """Says why a search in a folder with many measured programs begins late."""
+    from costhub.search.database import measured_programs
+
+    if (count := measured_programs(out)) >= MANY_PROGRAMS:
+        log.info(
+            "%s holds %s: reading them and learning from them may take minutes.",
+            out,
+            counted(count, "measured program"),
         )
 
 

@@ -69,6 +69,14 @@ def own_scorer(model: Any) -> Any:
     return made if isinstance(made, CostModel | OwnModel) else OwnModel(made)
 
 
+def learned_from(scorer: Any) -> tuple[tuple[str, ...], set[str]]:
+    """The ids of the devices and workloads that a model has learned from, empty for one that keeps no such record."""
+    info: Any = getattr(scorer, "info", None)
+    if not (hasattr(info, "device_ids") and hasattr(info, "train_workloads")):
+        return (), set()  # an object of the user's own may call anything `info`
+    return tuple(info.device_ids), set(info.train_workloads)
+
+
 def refuse_file_alone(text: str) -> None:
     """Refuses a Python file without the name of what it defines.
 
@@ -76,7 +84,7 @@ def refuse_file_alone(text: str) -> None:
         ArgumentError: It is one.
     """
     if text.endswith(".py"):
-        raise ArgumentError(f"{text} is a file: name the class or object in it as well, {text}:NAME.")
+        raise ArgumentError(f"{text} names a Python file alone: name what it defines as well, {text}:NAME.")
 
 
 def _is_reference(text: str) -> bool:

@@ -160,8 +160,8 @@ def test_the_files_of_t4_hold_every_search(data: Path, tmp_path: Path) -> None:
         ("nowhere_at_all:Mine", None, {}, "nowhere_at_all:Mine cannot be imported"),
         ("math:nothing", None, {}, "math has nothing named nothing"),
         ("model", "math:pi", {}, "no method `predict"),
-        ("mine.py", None, {}, r"mine\.py is a file: name the class or object in it as well, mine\.py:NAME\."),
-        ("model", "mine.py", {}, r"mine\.py is a file"),
+        ("mine.py", None, {}, r"mine\.py names a Python file alone: name what it defines as well, mine\.py:NAME\."),
+        ("model", "mine.py", {}, r"mine\.py names a Python file alone"),
         ("genetic", "nvidia-h200", {}, "genetic reads only the decisions of programs, so a model would have no effect"),
         ("random", None, {"devices": ("a", "b")}, "name one device"),
         (

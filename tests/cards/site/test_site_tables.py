@@ -163,7 +163,7 @@ def test_replayed_searches_stand_by_score_and_only_a_score_above_0_has_a_bar() -
     (table,) = replay_tables(make_site().leaderboard.replay)
 
     head, model, random, genetic = lines(table)
-    assert head == ["strategy", "model", "score", "trials to 95 %", "seeds"]
+    assert head == ["strategy", "model", "score", "trials to within 5 %", "seeds"]
     assert model == ["model", "auto, frozen lab/acme-one-gbt", "0.88 ± 0.03", "2.5", "5"]
     assert random == ["random (baseline)", "-", "0.00 ± 0.03", "14", "5"]
     assert genetic == ["genetic", "-", "-0.25", "12", "5"]

@@ -16,7 +16,7 @@ from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import device_rows
 from costhub.hub.catalogue.find import AUTO
 from costhub.hub.data import find_data
-from costhub.models.own_code import imported, name_of, own_scorer, refuse_file_alone
+from costhub.models.own_code import imported, learned_from, name_of, own_scorer, refuse_file_alone
 from costhub.progress import bar
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import REPLAY_STRATEGIES, WITHOUT_MODEL, ReplayFactory
@@ -175,16 +175,16 @@ def _workloads(
 
 def _check_unknown(scorer: Any, device: str, options: BenchOptions) -> None:
     """Refuses a model that has learned from the workloads, on whichever device: two threads are like one."""
-    info = getattr(scorer, "info", None)
-    if info is None:
+    devices, learned = learned_from(scorer)
+    if not learned:
         return
     path, wanted = _place(device, options)
     chosen = densest_workloads(path, device, workloads=wanted, count=options.workloads)
-    known = chosen & set(info.train_workloads)
+    known = chosen & learned
     if known:
         raise ArgumentError(
             f"{getattr(scorer, 'name', '') or 'The model'} has learned from {len(known)} of these {len(chosen)} "
-            f"workloads (on {', '.join(info.device_ids)}), so its score would say little. --all (every=True) runs it "
+            f"workloads (on {', '.join(devices)}), so its score would say little. --all (every=True) runs it "
             "anyway."
         )
 

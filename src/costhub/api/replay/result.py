@@ -30,7 +30,7 @@ _COLUMNS = (
     number("score", "score", ".3f"),
     number("error", "±", ".3f"),
     *(number(f"best_{trials}", f"best of {trials}", ".3f") for trials in _SHOWN),
-    number("near", "trials to 95 %", "g"),
+    number("near", "trials to within 5 %", "g"),
     number("random_near", "random", "g"),
 )
 
@@ -98,7 +98,7 @@ class ReplayResult:
         return json.dumps({**self.summary, "rows": rows}, indent=1) + "\n"
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each workload: programs, trials, score, trials to 95 %."""
+        """A ``pandas.DataFrame`` with a row for each workload: programs, trials, score, trials to within 5 %."""
         return load_pandas().DataFrame(
             [
                 {

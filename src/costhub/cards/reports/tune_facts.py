@@ -277,12 +277,14 @@ def disturbed_peak_text(rows: Sequence[Mapping[str, Any]], summary: Mapping[str,
 
     Args:
         rows: Of the kernels.
-        summary: The report, of which `peak_source` and `probe` are used.
+        summary: The report, of which `peak_source`, `probe` and `on_board` are used.
 
     Example:
         >>> report = {"probe": "costhub probe --threads 1"}
         >>> disturbed_peak_text([{"of_peak": 1.04}], report), disturbed_peak_text([{"of_peak": 0.9}], report)
         ('A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe --threads 1` again.', '')
+        >>> disturbed_peak_text([{"of_peak": 1.04}], {"on_board": True})[-39:]
+        'run `costhub probe` on the board again.'
     """
     if not any((row["of_peak"] or 0.0) > 1.0 for row in rows):
         return ""
@@ -291,8 +293,8 @@ def disturbed_peak_text(rows: Sequence[Mapping[str, Any]], summary: Mapping[str,
             "A kernel exceeds this peak, which was measured on another machine of this kind: here, the shares of the "
             "peak are too high. Latencies are not affected."
         )
-    command = summary.get("probe") or "costhub probe"
-    return f"A kernel exceeds the peak, so other programs disturbed its probe: run `{command}` again."
+    command = f"`{summary.get('probe') or 'costhub probe'}`{' on the board' if summary.get('on_board') else ''}"
+    return f"A kernel exceeds the peak, so other programs disturbed its probe: run {command} again."
 
 
 def sum_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, always: bool = True) -> str:

@@ -115,7 +115,7 @@ class ReplayEntry:
     error: float | None
     """Standard error of that mean."""
     near: float
-    """Median over workloads of the trials to 95 % of the optimum."""
+    """Median over workloads of the trials to within 5 % of the optimum."""
 
 
 @dataclass(frozen=True, kw_only=True)

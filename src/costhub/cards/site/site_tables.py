@@ -290,7 +290,7 @@ def _replay_table(track: ReplayTrack) -> Markup:
     fewest = min((entry.near for entry in track.entries), default=0.0)
     ordered = sorted(track.entries, key=lambda entry: -entry.score)
     rows = [_replay_row(entry, track.device_id, best, fewest) for entry in ordered]
-    titles = ("strategy", "model", "score", "trials to 95 %", "seeds")
+    titles = ("strategy", "model", "score", "trials to within 5 %", "seeds")
     return filter_table(f"replayed searches on {track.device_id}", titles, rows, numeric=range(2, 5))
 
 
