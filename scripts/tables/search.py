@@ -228,8 +228,7 @@ def dense_pools_table(result: Mapping[str, Any]) -> str:
     found = result["collection"]
     return (
         f"{markdown_table(result['pools'], columns)}\n\nIn the last run of the command, {found['good']:,} programs ran "
-        f"and {found['failed']:,} failed, "
-        f"{found['profile']['good_per_s']:.1f} good ones a second."
+        f"and {found['failed']:,} failed, {found['profile']['good_per_s']:.1f} good ones a second."
     )
 
 

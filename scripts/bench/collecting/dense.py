@@ -65,7 +65,7 @@ def stored_workloads(path: Path, names: Sequence[str]) -> list[ModuleWorkload]:
 
 
 def figures(pool: ReplayWorkload) -> dict[str, Any]:
-    """How many programs a workload has, how fast they are, and how many trials a search gets in the benchmark."""
+    """How many programs a workload has, how fast they are, and how many trials random search needs."""
     return {
         "workload": pool.task.name,
         "programs": pool.task.n,

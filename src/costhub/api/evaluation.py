@@ -21,12 +21,11 @@ from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import ResolvedModel
 from costhub.hub.data import DataAddress, find_data
 from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_scores
-from costhub.models.own_code import own_scorer
+from costhub.models.own_code import learned_from, own_scorer
 from costhub.models.protocol import CostModel, Scores
 
 if TYPE_CHECKING:
     from costhub.dataset.splits.split import Split
-    from costhub.models.info import ModelInfo
 
 
 class Ranker(Protocol):
@@ -140,12 +139,12 @@ def _selected(
     """The programs of a data folder on which to evaluate a model, and how many workloads were left out as known."""
     folder = DataFolder.open(place.path)
     wanted = set(split.test) if split else set(folder.workloads()["workload_id"].to_pylist())
-    info: ModelInfo | None = getattr(model, "info", None)
+    trained_devices, known = learned_from(model)
     learned: set[str] = set()
-    if info is not None and not every:
+    if known and not every:
         # On devices that are new to the model, a workload it knows from another device is a fair test.
-        is_new = split is not None and bool(split.test_devices) and set(info.device_ids).isdisjoint(devices)
-        learned = set() if is_new else wanted & set(info.train_workloads)
+        is_new = split is not None and bool(split.test_devices) and set(trained_devices).isdisjoint(devices)
+        learned = set() if is_new else wanted & known
         wanted -= learned
     if not wanted:
         raise DataError(

@@ -281,8 +281,10 @@ def disturbed_peak_text(rows: Sequence[Mapping[str, Any]], summary: Mapping[str,
 
     Example:
         >>> report = {"probe": "costhub probe --threads 1"}
-        >>> disturbed_peak_text([{"of_peak": 1.04}], report), disturbed_peak_text([{"of_peak": 0.9}], report)
-        ('A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe --threads 1` again.', '')
+        >>> disturbed_peak_text([{"of_peak": 1.04}], report)
+        'A kernel exceeds the peak, so other programs disturbed its probe: run `costhub probe --threads 1` again.'
+        >>> disturbed_peak_text([{"of_peak": 0.9}, {"of_peak": None}], report)
+        ''
         >>> disturbed_peak_text([{"of_peak": 1.04}], {"on_board": True})[-39:]
         'run `costhub probe` on the board again.'
     """
