@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 	@echo 'Ready: $(BIN)/costhub --help'
 
-demo: $(STAMP)  ## tune MobileNet-V2 on this machine beside PyTorch, in about four minutes
+demo: $(STAMP)  ## tune MobileNet-V2 on this machine beside PyTorch, in two to four minutes
 	@$(BIN)/python -m scripts.demo
 
 test: $(STAMP)  ## the tests, without the slow ones

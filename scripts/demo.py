@@ -10,10 +10,10 @@ from costhub.cli.main import run
 
 NETWORK = "mobilenet_v2"
 TRIALS_PER_KERNEL = 12
-"""The whole demonstration takes about four minutes on two idle cores."""
+"""The whole demonstration takes two to four minutes on two idle cores."""
 BEFORE = """\
 MobileNet-V2 for this machine, beside PyTorch: 31 kernels, {trials} programs each.
-This takes about four minutes on two idle cores; other programs make it longer and its latencies wrong.
+This takes two to four minutes on two idle cores; other programs make it longer and its latencies wrong.
 """
 AFTER = """
 Next, a network of your own. Export it from PyTorch:

@@ -358,6 +358,7 @@ def live_ranks_table(result: Row) -> str:
     """Means of each strategy, how far their ranks agree, and each workload, from the benchmark `live-ranks`."""
     summary = result["summary"]
     lines = [{**line, **_shown_means(line)} for line in summary["strategies"]]
+    names = [line["strategy"] for line in lines]
     if result["model"]:
         named = f"model (`{result['model']}`, frozen)"
         lines = [{**line, "strategy": named if line["strategy"] == "model" else line["strategy"]} for line in lines]
@@ -366,6 +367,9 @@ def live_ranks_table(result: Row) -> str:
         for where in (LIVE, REPLAYED):
             columns.append(TableColumn(f"{where}_{measure}_text", f"{title}, {where}", align="right"))
             columns.append(number(f"{where}_{measure}_rank", "rank", "d"))
+    if published := result["published"]:
+        lines = [{**line, "published": published.get(name)} for line, name in zip(lines, names, strict=True)]
+        columns.append(number("published", "score in the benchmark", ".2f"))
     agreement = [{**line, "measure": MEASURES[line["measure"]]} for line in summary["agreement"]]
     figures = [
         TableColumn("measure", "compared by"),

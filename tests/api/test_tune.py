@@ -52,6 +52,8 @@ def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Pat
     model = ChosenModel(SimpleNamespace(), "a", "b", ("any-cpu", "amd-epyc-zen5-2c"))  # type: ignore[arg-type]
 
     unprobed, without_model = advice(model, row)
+    x86 = {**row, "isa_features": ["sse4_2", "avx512f"], "simd_bits": 512}
+    _, of_other_cpus = advice(model, x86)
     keep_probed_figures({**row, "peak_gflops": 10.0})
 
     assert unprobed.startswith("acme-desk-1c has not been probed, so models that use a device's figures get the")
@@ -61,7 +63,9 @@ def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Pat
     )
     assert "`costhub adapt auto --device acme-desk-1c --out my-model/`" in without_model
     assert advice(model, row) == [without_model]
-    assert advice(model, {**row, "isa_features": ["sse4_2", "avx512f"], "simd_bits": 512}) == []
+    assert of_other_cpus.startswith("This model has learned from other CPUs with acme-desk-1c's instruction set, where")
+    assert "`costhub adapt auto --device acme-desk-1c --out my-model/`, then `costhub tune" in of_other_cpus
+    assert advice(model, x86) == []
     assert advice(model, row, boards="some") == []
     assert advice(model, {**row, "device_id": "amd-epyc-zen5-2c"}) == []
     assert advice(ChosenModel(SimpleNamespace(), "mine", ""), row) == []  # type: ignore[arg-type]

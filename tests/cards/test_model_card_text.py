@@ -83,6 +83,21 @@ def test_a_gpu_is_named_in_the_command_and_nothing_else_is(config: dict[str, Any
     assert use_command(named) == "costhub evaluate acme/one --data measurements/"
 
 
+def test_a_search_on_a_gpu_is_not_promised(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    def use(device: dict[str, Any]) -> str:
+        text = render(from_results(config, evaluation, device=device, address="acme/one"))
+        return text.partition("## How to use it\n\n")[2].partition("```python")[0]
+
+    assert use({"kind": "cpu"}).startswith("```bash\ncosthub tune")
+    turing = use({"kind": "cuda", "isa_features": ["sm_75"]})
+    assert turing.startswith("When this version of costhub was made, no GPU had been tuned with it yet")
+    assert "costhub tune resnet18.c7 --model acme/one --device cuda" in turing
+    volta = use({"kind": "cuda", "isa_features": ["sm_70"]})
+    assert volta.startswith("The CUDA packages of this TVM compile for sm_75 (Turing) and later, not for sm_70, so")
+    assert "costhub tune resnet18" not in volta
+    assert "costhub evaluate acme/one --data nvidia-h200" in volta
+
+
 def test_where_nothing_searches_the_card_says_so(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
     text = render(from_results(config, evaluation, device={"kind": "rocm"}, address="acme/one"))
 

@@ -35,7 +35,7 @@ def test_a_kernel_is_estimated_as_text_and_as_json(costhub: Any) -> None:
         ((NAME, "--device", "any-cpu"), "any-cpu stands for many devices"),
         ((NAME, "--device", "none.json"), "There is no file none.json"),
         ((NAME, "--interval", "1.5"), "1.5 is out of range"),
-        ((NAME, "--trials", "0"), "0 is out of range"),
+        ((NAME, "--trials-per-workload", "0"), "0 is out of range"),
         ((NAME, "--data", "nowhere/"), "nowhere"),
     ],
 )

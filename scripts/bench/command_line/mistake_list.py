@@ -132,7 +132,7 @@ MISTAKES = (
         ("estimate resnet18.c7 --device nofile.json", "nofile.json"),
         ("estimate resnet18.c7 --device {}", "device_id"),
         ("estimate resnet18.c7 --interval 1.5", "--interval"),
-        ("estimate resnet18.c7 --trials 0", "--trials"),
+        ("estimate resnet18.c7 --trials-per-workload 0", "--trials-per-workload"),
         ("estimate resnet18.c7 --data nope", "nope"),
         ("estimate resnet18.c7 --fast-math", "no network"),
     ),
@@ -301,7 +301,7 @@ MISTAKES = (
         ("bench search --strategy model --model nope", "nope"),
         ("bench search --strategy genetic --model nvidia-h200", "no effect"),
         ("bench search --strategy own.py --model none", "own.py:NAME"),
-        ("bench search --trials 0", "at least 1"),
+        ("bench search --trials-per-workload 0", "at least 1"),
     ),
     *_of(
         "adapt",

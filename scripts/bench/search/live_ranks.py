@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,6 +270,13 @@ def of_subject(measurer: Measurer, subject: Subject, model: CostModel | None, se
     return [{**shared, **setting.about(pool.task.device_id), **row} for row in rows]
 
 
+def published_scores() -> dict[str, float]:
+    """Strategy -> its score on `DENSE` in the table of the replay benchmark; other programs of the same workloads."""
+    rows = json.loads((machine.RESULTS / "replay.json").read_text())["rows"]
+    of_device = [row for row in rows if row["device"] == DENSE and row["model"] in ("", AUTO)]
+    return {row["strategy"]: row["score"] for row in of_device if row["strategy"] != MODEL or row["method"] == FROZEN}
+
+
 def completed(
     kept: RowFile,
     chosen: Sequence[Subject],
@@ -346,6 +354,7 @@ def main(
             work=work,
         )
     about = {"model": model.name if model is not None else "", "seeds": setting.seeds, "batch": setting.batch}
-    result = {**about, "replay_seeds": setting.replay_seeds, "summary": live_ranks_summary(rows), "rows": rows}
+    about |= {"replay_seeds": setting.replay_seeds, "published": published_scores()}
+    result = {**about, "summary": live_ranks_summary(rows), "rows": rows}
     click.echo(live_ranks_table(result))
     machine.write_result(path, result)

@@ -22,7 +22,7 @@ from costhub.api.compile_inputs import (
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.cards.reports.compile_summary import compile_text
-from costhub.errors import ArgumentError, DataError, NetworkError, WorkloadError
+from costhub.errors import DataError, NetworkError, WorkloadError
 from costhub.files import read_regular, refuse_newer, write_replacing
 from costhub.progress import BarWithLines
 from costhub.terminal_text import counted
@@ -205,11 +205,13 @@ def compile(
     options.check()
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
     check_target(device)
+    chosen.check_local_kind(device)
     check_folder(Path(out))
     folders = data_folders(options.data)
     check_held_out(options.without, folders)
     subjects = read_subjects(what, Path(out))
     subjects.check()
+    subjects.check_different()
     check_lowering(subjects, options.lowering)
     from costhub.search.result import OPENING, StageTimer
     from costhub.search.zero_trials.known import KnownSchedules
@@ -277,6 +279,7 @@ class _Compilation:
         """Chooses schedules, compiles networks and writes the report."""
         from costhub.search.database import SearchFolder
         from costhub.search.result import FINISHING, SCHEDULING
+        from costhub.search.tune import check_different
 
         log.info("%s", self.model.line)
         jobs = self.subjects.jobs()
@@ -286,8 +289,7 @@ class _Compilation:
         jobs += network_jobs(networks, target.target, self.options.lowering, stages=self.stages)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
-        if len({job.name for job in jobs}) < len(jobs):
-            raise ArgumentError("Two workloads have the same name; name each one once, or pass a dictionary in Python.")
+        check_different(jobs)
         with SearchFolder(self.out) as folder:
             # An interrupted compilation leaves a database, which the next one may replace.
             _remove_libraries(self.out)

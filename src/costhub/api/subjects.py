@@ -63,6 +63,19 @@ class Subjects:
             raise WorkloadError("There is nothing to tune or to measure: name a workload, a network or a file.")
         check_names(self.workloads, self.networks, devices)
 
+    def check_different(self) -> None:
+        """Refuses two workloads of one name, whose results would be confused, before TVM is imported.
+
+        Raises:
+            WorkloadError: Two have the same name.
+        """
+        from costhub.collector.workloads.suites import find_suites
+
+        suites = (find_suites([name]) for name in self.workloads if Path(name).suffix != _RELAX)
+        names = [workload.name for suite in suites for workload in suite]
+        if len(set(names)) < len(names):
+            raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
+
     def jobs(self) -> list[Job]:
         """The workloads, without the kernels of networks.
 

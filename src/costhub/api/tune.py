@@ -167,6 +167,7 @@ def tune(
         for choice in filter(None, (chosen, draft)):
             choice.check_local_kind(name)
     subjects.check(local_devices(device))
+    subjects.check_different()
     check_lowering(subjects, options.lowering, local_devices(device))
     check_boards(device)
     return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
@@ -338,6 +339,12 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
             f"No model here has learned from {device_id} or its instruction set: "
             f"`costhub adapt auto --device {device_id} --out my-model/` makes one from measurements, and "
             "`--model my-model/` uses it."
+        )
+    elif sentences and not parts and measurer.device["kind"] == "cpu":
+        sentences.append(
+            f"This model has learned from other CPUs with {device_id}'s instruction set, where a model of its own gains "
+            f"next to nothing. To make one all the same: `costhub adapt auto --device {device_id} --out my-model/`, "
+            "then `costhub tune ... --model my-model/`."
         )
     return sentences
 

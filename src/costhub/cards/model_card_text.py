@@ -21,8 +21,13 @@ CONDITIONED = "conditioned"
 """The architecture of models that take the device as an input."""
 _OWN_KIND = "cpu"
 """Kind of the device that a search uses unless `--device` names another."""
-_SEARCHED_KINDS = (_OWN_KIND, "cuda")
+_CUDA = "cuda"
+_SEARCHED_KINDS = (_OWN_KIND, _CUDA)
 """Kinds of devices that costhub measures on (`costhub.collector.device.local`), and therefore searches on."""
+_OLDEST_SM = 75
+"""The oldest compute capability (Turing) that the CUDA packages of this TVM compile for."""
+_SM = re.compile(r"sm_([0-9]{2,3})[a-z]?")
+_NEVER_RUN = "When this version of costhub was made, no GPU had been tuned with it yet: expect problems."
 _KIND = re.compile(r"[a-z]{1,20}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 """Valid device names in a command that people copy."""
@@ -77,7 +82,7 @@ def use_command(card: ModelCard) -> str:
         'costhub tune resnet18.c7 --model lab/acme-mlp --device cuda --out tuned/'
     """
     kind, model = _kind(card), card.address or "FOLDER"
-    if kind not in _SEARCHED_KINDS:
+    if not _is_searched(card):
         data = card.device_id if _NAME.fullmatch(card.device_id) else "measurements/"
         return f"costhub evaluate {model} --data {data}"
     device = f" --device {kind}" if kind != _OWN_KIND else ""
@@ -86,6 +91,18 @@ def use_command(card: ModelCard) -> str:
 
 def _kind(card: ModelCard) -> str:
     return str(card.device.get("kind") or _OWN_KIND)
+
+
+def _is_searched(card: ModelCard) -> bool:
+    """Whether costhub can measure on the device."""
+    return _kind(card) in _SEARCHED_KINDS and _too_old(card) is None
+
+
+def _too_old(card: ModelCard) -> str | None:
+    """The compute capability of a GPU for which TVM does not compile any more."""
+    features = card.device.get("isa_features") or ()
+    found = (_SM.fullmatch(str(each)) for each in features) if _kind(card) == _CUDA else ()
+    return next((match[0] for match in found if match and int(match[1]) < _OLDEST_SM), None)
 
 
 def _purpose(card: ModelCard) -> str:
@@ -111,17 +128,25 @@ def _use(card: ModelCard) -> str:
         "scores = model.predict(programs.rows, programs.counts)  # higher is faster\n"
         "```",
     ]
-    kind = _kind(card)
-    if kind not in _SEARCHED_KINDS:
-        devices = f"{kind} devices" if _KIND.fullmatch(kind) else "such devices"
-        parts.insert(
-            0,
-            f"costhub does not measure on {devices}, so `costhub tune` and `costhub adapt` cannot use this model "
-            "there. It ranks programs that were measured elsewhere:",
-        )
+    if not _is_searched(card):
+        parts.insert(0, _why_not_searched(card))
+    elif _kind(card) == _CUDA:
+        parts.insert(0, _NEVER_RUN)
     if not card.address:
         parts.insert(0, "FOLDER is the folder of this card.")
     return "\n\n".join(parts)
+
+
+def _why_not_searched(card: ModelCard) -> str:
+    kind, too_old = _kind(card), _too_old(card)
+    devices = f"{kind} devices" if _KIND.fullmatch(kind) else "such devices"
+    why = f"costhub does not measure on {devices}"
+    if too_old:
+        why = f"The CUDA packages of this TVM compile for sm_{_OLDEST_SM} (Turing) and later, not for {too_old}"
+    return (
+        f"{why}, so `costhub tune` and `costhub adapt` cannot use this model there. It ranks programs that were "
+        "measured elsewhere:"
+    )
 
 
 def training_table(card: ModelCard) -> str:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import click
 
-from costhub.cli.shared.choices import DecimalNumber, WholeNumber
+from costhub.cli.shared.choices import DecimalNumber
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.options import ListingCommand, fast_math_option, list_option, workloads_argument
+from costhub.cli.shared.options import (
+    ListingCommand,
+    fast_math_option,
+    list_option,
+    trials_per_workload_option,
+    workloads_argument,
+)
 
 EXAMPLE = """
 \b
@@ -28,14 +34,7 @@ Example:
     help="A device listed by `costhub devices`, 'auto' for this machine's CPU or a part of it by name, or a file with "
     "the output of `costhub probe --json` from another machine.",
 )
-@click.option(
-    "--trials",
-    default=64,
-    show_default=True,
-    metavar="N",
-    type=WholeNumber(min=1, max=100_000),
-    help="Number of programs in the search assumed for predicted kernels.",
-)
+@trials_per_workload_option(64, "Number of programs in the search assumed for predicted kernels.", most=100_000)
 @click.option(
     "--interval",
     default=0.9,

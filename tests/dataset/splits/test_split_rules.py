@@ -159,6 +159,11 @@ def test_two_spellings_are_one_network_whatever_comes_first() -> None:
     assert [(s.hold_out, s.test) for s in found[0]] == [(("ResNet_18",), ("w00", "w01"))]
 
 
+@pytest.mark.parametrize("spelt", ["resnet18", "ResNet-18", "resnet_18"])
+def test_a_network_is_found_however_it_is_hyphenated(spelt: str) -> None:
+    assert split_by_network(used_by(("resnet-18",), ("vit",)), [spelt]).test == ("w00",)
+
+
 def test_tensets_networks_are_held_out_together() -> None:
     rows = used_by(("resnet_50", "resnet-18"), ("BERT-base",), ("resnet-18",), ())
 

@@ -225,7 +225,15 @@ def test_one_seed_and_one_workload_have_no_errors() -> None:
 
     found = live_ranks_summary(rows)
     table = live_ranks_table(
-        {"model": "", "seeds": 1, "replay_seeds": 1, "batch": 8, "summary": found, "rows": rows}
+        {
+            "model": "",
+            "seeds": 1,
+            "replay_seeds": 1,
+            "batch": 8,
+            "published": {"random": -0.1},
+            "summary": found,
+            "rows": rows,
+        }
     ).splitlines()
 
     assert table[0] == (
@@ -239,6 +247,7 @@ def test_one_seed_and_one_workload_have_no_errors() -> None:
         "clear": 0,
         "alike": None,
     }
-    assert "| nearest | 0.75 | 1 | 0.30 | 1 | 0.38 | 1 | 0.15 | 1 |" in table
+    assert "| nearest | 0.75 | 1 | 0.30 | 1 | 0.38 | 1 | 0.15 | 1 | - |" in table
+    assert any(line.startswith("| random |") and line.endswith(" | -0.10 |") for line in table)
     assert "| score | 1.00 | 1.00 | 1 | 0 | - |" in table
     assert "| w | 24 | 16 | 0.25 / 0.10 | 0.75 / 0.30 | 3.1% |" in table

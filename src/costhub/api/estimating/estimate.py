@@ -29,6 +29,7 @@ from costhub.hub.remote.manifest import verify
 from costhub.progress import bar
 
 if TYPE_CHECKING:
+    from costhub.collector.workloads.network_source import Lowering
     from costhub.models.latency.pools import Pool
     from costhub.models.latency.predictor import LatencyPredictor
     from costhub.models.latency.residuals import Uncertain
@@ -90,16 +91,19 @@ def estimate(
         >>> found.kernels[0].source
         'measured'
     """
+    from costhub.collector.workloads.network_source import PLAIN, Lowering
     from costhub.models.latency.inputs import BORROWED_FROM
 
     _check(trials, interval)
     with tempfile.TemporaryDirectory(prefix="costhub-estimate-") as folder:
         subjects = read_subjects(what, Path(folder))
         subjects.check()
+        lowering = Lowering(fast_math, PLAIN)
+        check_lowering(subjects, lowering)
         folders = tuple(data_folders(data))  # before TVM is loaded
         row, target = find_row(device)
         setting = _Setting(_loaded(predictor), row, folders, trials, interval)
-        single, networks = _jobs(subjects, target, fast_math=fast_math)
+        single, networks = _jobs(subjects, target, lowering)
     with bar(
         len(single) + sum(map(len, networks.values())), desc="estimating", unit="kernel", enabled=progress
     ) as shown:
@@ -188,14 +192,11 @@ def _target_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _jobs(
-    subjects: Subjects, target: dict[str, Any] | None, *, fast_math: bool
+    subjects: Subjects, target: dict[str, Any] | None, lowering: Lowering
 ) -> tuple[list[Job], dict[str, list[Job]]]:
     """The single workloads, and the kernels of each network."""
     from costhub.collector.workloads.network_kernels import name_networks
-    from costhub.collector.workloads.network_source import PLAIN, Lowering
 
-    lowering = Lowering(fast_math, PLAIN)
-    check_lowering(subjects, lowering)
     text = json.dumps(target or _GENERIC)
     named = name_networks(subjects.networks)
     return subjects.jobs(), {label: network_jobs([name], text, lowering) for label, name in named.items()}

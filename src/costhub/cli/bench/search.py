@@ -8,6 +8,7 @@ import click
 
 from costhub.cli.shared.choices import WholeNumber
 from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.options import trials_per_workload_option
 from costhub.errors import ArgumentError
 from costhub.files import write_replacing
 
@@ -63,11 +64,10 @@ Example:
 )
 @click.option("--batch", default=16, show_default=True, type=WholeNumber(min=1), help="Programs measured at a time.")
 @click.option("--seeds", default=5, show_default=True, type=WholeNumber(min=1), help="Searches per workload.")
-@click.option(
-    "--trials",
-    type=WholeNumber(min=1),
-    help="Trials per search; by default what random search needs to get 95 % of the way from the median to the "
-    "optimum, at most 64.",
+@trials_per_workload_option(
+    None,
+    "Trials per search, which is of one workload; by default what random search needs to get 95 % of the way from the "
+    "median to the optimum, at most 64.",
 )
 @click.option("--all", "every", is_flag=True, help="Include workloads that the model has learned from.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write scores and curves as JSON.")

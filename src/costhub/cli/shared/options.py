@@ -60,12 +60,13 @@ def workloads_argument(verb: str, out: str | None = None) -> Callable[[F], F]:
     return click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", is_eager=True, callback=named)
 
 
-def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
+def trials_per_workload_option(default: int | None, help_: str, *, most: int | None = None) -> Callable[[F], F]:
     """`--trials-per-workload`, with `--trials`, its name until 0.1, as a hidden alias that warns.
 
     Args:
         default: Its default.
         help_: Its line in the help.
+        most: The largest number accepted.
     """
 
     def remember(context: click.Context, option: click.Parameter, value: int | None) -> None:
@@ -73,23 +74,23 @@ def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
         if value is not None:
             context.meta[_OLD_TRIALS] = value
             click.echo(
-                "--trials counts per workload here and will mean all workloads together; write "
+                f"--trials, which counts per workload here, is now called --trials-per-workload: write "
                 f"--trials-per-workload {value}.",
                 err=True,
             )
 
-    def take(context: click.Context, option: click.Parameter, value: int) -> int:
+    def take(context: click.Context, option: click.Parameter, value: int | None) -> int | None:
         is_given = context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
         old: int | None = context.meta.get(_OLD_TRIALS)
         return value if is_given or old is None else old
 
-    number = WholeNumber(min=1)
+    number = WholeNumber(min=1, max=most)
     new = click.option(
         "--trials-per-workload",
         "trials",
         metavar="N",
         default=default,
-        show_default=True,
+        show_default=default is not None,
         type=number,
         callback=take,
         help=help_,

@@ -124,7 +124,7 @@ def split_as_tenset(workload_rows: WorkloadRows) -> Split:
         DataError: None of them occurs, or the train side is empty.
     """
     present = _spellings({row["workload_id"]: _networks(row) for row in workload_rows})
-    hold_out = [present[network] for network in TENSET_NETWORKS if network in present]
+    hold_out = [present[_fold(name)] for name in TENSET_NETWORKS if _fold(name) in present]
     if not hold_out:
         raise DataError(
             f"No workload comes from one of TenSet's networks, {', '.join(TENSET_NETWORKS)}; "
@@ -270,7 +270,7 @@ def _spellings(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def _fold(name: str) -> str:
-    return name.casefold().replace("_", "-")
+    return name.casefold().replace("_", "").replace("-", "")
 
 
 def _split_name(kind: str, hold_out: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -15,9 +16,11 @@ from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.search.replay import judge
 from costhub.search.replay.workloads import Latencies, ReplayWorkload
 from costhub.testing import made_programs, made_replay
+from scripts.bench.common import machine
 from scripts.bench.common.live_pools import Subject
 from scripts.bench.common.rows import Row, RowFile
 from scripts.bench.search.live_ranks import (
+    DENSE,
     FIRST_SEED,
     KEY,
     STRATEGIES,
@@ -26,6 +29,7 @@ from scripts.bench.search.live_ranks import (
     completed,
     live_rows,
     players,
+    published_scores,
     replay_rows,
     search_live,
     subjects,
@@ -204,6 +208,15 @@ def test_rows_of_another_setting_or_device_are_left_out(tmp_path: Path) -> None:
     assert {(row["most_trials"], row["score"]) for row in rows} == {(16, 0.9)}
 
 
+def test_the_published_scores_are_those_of_the_table() -> None:
+    found = published_scores()
+
+    assert set(found) == {"random", "genetic", "nearest", "model"}
+    assert max(found, key=lambda name: found[name]) == "model"
+    rows = json.loads((machine.RESULTS / "replay.json").read_text())["rows"]
+    assert found["nearest"] in [row["score"] for row in rows if row["device"] == DENSE]
+
+
 def test_workloads_that_the_model_knows_are_left_out() -> None:
     densest = subjects(10)
     known = {densest[0].workload_id, densest[3].workload_id}
@@ -228,7 +241,15 @@ def test_the_table_shows_what_the_rows_hold(model: Gbt) -> None:
 
     summary = live_ranks_summary(rows)
     shown = live_ranks_table(
-        {"model": "any", "seeds": 2, "replay_seeds": 2, "batch": BATCH, "summary": summary, "rows": rows}
+        {
+            "model": "any",
+            "seeds": 2,
+            "replay_seeds": 2,
+            "batch": BATCH,
+            "published": {},
+            "summary": summary,
+            "rows": rows,
+        }
     )
 
     means = {
