@@ -342,8 +342,8 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
         )
     elif sentences and not parts and measurer.device["kind"] == "cpu":
         sentences.append(
-            f"This model has learned from other CPUs with {device_id}'s instruction set, where a model of its own gains "
-            f"next to nothing. To make one all the same: `costhub adapt auto --device {device_id} --out my-model/`, "
+            f"This model has learned from other CPUs with {device_id}'s instruction set; one of its own gains next to "
+            f"nothing. To make one all the same: `costhub adapt auto --device {device_id} --out my-model/`, "
             "then `costhub tune ... --model my-model/`."
         )
     return sentences

@@ -42,6 +42,7 @@ from costhub.dataset.workload import argument_shapes
 VECTORIZED = tvm.tirx.ForKind.VECTORIZED
 TARGET = '{"kind": "llvm", "num-cores": 2}'
 LANES = 8
+NAMES = ("conv2d", "matmul", "norm", "softmax")
 
 
 class Layer(nn.Module):
@@ -63,13 +64,14 @@ class Layer(nn.Module):
         return follow[self.then]()
 
 
-def kernel(layer: nn.Module, example: torch.Tensor, lanes: int = LANES, *, bf16_unit: str = "") -> Any:
+def kernel(
+    layer: nn.Module, example: torch.Tensor, lanes: int = LANES, *, bf16_unit: str = "", fast_math: bool = False
+) -> Any:
     """The kernel of a layer: the one that does most."""
     target = tvm.target.Target(json.loads(TARGET))
     mod, _ = import_network(layer.eval(), (example,), lanes=lanes, bf16_unit=bf16_unit)
-    found = [
-        f for g, f in fuse(mod, target).functions.items() if any(n in g.name_hint for n in ("conv2d", "matmul", "norm"))
-    ]
+    kernels = fuse(mod, target, fast_math=fast_math).functions
+    found = [f for g, f in kernels.items() if any(n in g.name_hint for n in NAMES)]
     return tvm.IRModule({"main": found[0].with_attr("global_symbol", "main")})
 
 
@@ -97,6 +99,9 @@ WORKLOADS = {
     "dense, heads": lambda: dense(20, "heads"),
     "dense, a row": lambda: dense(1, "silu"),
     "normalisation": lambda: kernel(Layer(nn.LayerNorm(24)), torch.rand(1, 20, 24)),
+    "softmax": lambda: kernel(nn.Softmax(-1), torch.rand(2, 3, 20, 24), fast_math=True),
+    "softmax, part of a vector": lambda: kernel(nn.Softmax(-1), torch.rand(2, 20, 29), fast_math=True),
+    "softmax, exact": lambda: kernel(nn.Softmax(-1), torch.rand(20, 29)),
 }
 
 
@@ -137,7 +142,7 @@ def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
     for schedule in programs(mod, TARGET, 8):
         np.testing.assert_allclose(outputs(schedule.mod, [v.copy() for v in inputs]), expected, atol=1e-4)
         tiles = [[int(n) for n in drawn] for drawn in schedule.trace.decisions.values() if hasattr(drawn, "__len__")]
-        if name == "normalisation":
+        if name.startswith(("normalisation", "softmax")):
             continue
         blocks, places = [1, tiles[0][1]] if "depthwise" in name else [tiles[0][1], tiles[1][1]]
         assert blocks <= MOST_BLOCKS
@@ -213,6 +218,29 @@ def test_what_is_larger_is_computed_apart() -> None:
     block = schedule.get_sblock(CONVOLUTION)
     first = [schedule.get(schedule.get_loops(one)[0]) for one in (block, *schedule.get_consumers(block))]
     assert not any(first[0].same_as(loop) for loop in first[1:])
+
+
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name.startswith("softmax")])
+def test_a_softmax_goes_through_a_row_at_once_in_vectors(name: str) -> None:
+    _, (schedule, *others) = open_design_space(workload(name), TARGET, find_space(BLOCKED), 0)
+
+    assert others == []
+    rank = len(argument_shapes(workload(name))[0][1])
+    script = schedule.mod.script()
+    assert "below" not in script
+    blocks = [
+        each for each in ("top_lanes", "top", "T_fast_exp", "power", "total_lanes", "total") if has(schedule, each)
+    ]
+    assert len(blocks) == 5
+    for block in blocks:
+        loops = schedule.get_loops(schedule.get_sblock(block))
+        assert len(loops) > rank - 1
+        kinds = [schedule.get(loop).kind for loop in loops]
+        assert (VECTORIZED in kinds) == (block not in ("top", "total")), block
+
+
+def has(schedule: Any, block: str) -> bool:
+    return f'sblock("{block}")' in schedule.mod.script()
 
 
 def test_a_row_is_normalised_at_once() -> None:

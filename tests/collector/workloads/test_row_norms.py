@@ -1,4 +1,4 @@
-"""Layer normalisation whose sums run in vectors: what it computes, also of rows with a large mean."""
+"""Layer normalisation and softmax whose sums run in vectors: what they compute, also of rows with a large mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from costhub.collector.workloads.row_norms import row_norm
+from costhub.collector.workloads.row_norms import row_norm, row_softmax
 
 TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 1})
 
@@ -40,3 +40,31 @@ def test_it_normalises_as_torch_does(rows: int, chunks: int, lanes: int, mean: f
     exact = functional.layer_norm(*(torch.tensor(v, dtype=torch.float64) for v in (data,)), (chunks * lanes,))
     expected = exact.numpy() * gamma + beta
     np.testing.assert_allclose(found, expected, atol=5e-3 if mean else 1e-4)
+
+
+@given(
+    outer=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    columns=st.integers(1, 40),
+    lanes=st.sampled_from([4, 8, 16]),
+    fast=st.booleans(),
+    scale=st.sampled_from([1.0, 100.0]),
+)
+def test_softmax_is_that_of_torch(outer: list[int], columns: int, lanes: int, fast: bool, scale: float) -> None:
+    data = (np.random.default_rng(columns).standard_normal((*outer, columns)) * scale).astype("float32")
+    kernel = row_softmax(data.shape, lanes, fast=fast).with_attr("global_symbol", "main")
+    tensors: list[Any] = [tvm.runtime.tensor(value) for value in (data, np.zeros_like(data))]
+
+    tvm.compile(tvm.IRModule({"main": kernel}), target=TARGET)(*tensors)
+
+    expected = functional.softmax(torch.tensor(data, dtype=torch.float64), -1).numpy()
+    np.testing.assert_allclose(tensors[-1].numpy(), expected, atol=1e-6)
+
+
+def test_what_is_masked_with_the_smallest_number_has_no_share() -> None:
+    data = np.array([[0.0, 1.0, np.finfo("float32").min, 2.0, -np.inf]], "float32")
+    kernel = row_softmax(data.shape, 4, fast=True).with_attr("global_symbol", "main")
+    tensors: list[Any] = [tvm.runtime.tensor(value) for value in (data, np.zeros_like(data))]
+
+    tvm.compile(tvm.IRModule({"main": kernel}), target=TARGET)(*tensors)
+
+    np.testing.assert_allclose(tensors[-1].numpy(), functional.softmax(torch.tensor(data), -1).numpy(), atol=1e-6)

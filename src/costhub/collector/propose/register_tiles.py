@@ -29,6 +29,12 @@ FLAT_CONVOLUTION = "conv2d_flat_pairs"
 """Such a convolution for matrix units, with all rows in one."""
 NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
 """Blocks of a layer normalisation (``row_norms``), each before those it reads."""
+SOFTMAX = "softmax_rows"
+_SOFTMAX_STEPS = ("share", "total", "total_lanes", "T_fast_exp", "power", "top", "top_lanes", "padded")
+"""The same of a softmax; the exponential has one of two names, and a row that needs none is not padded."""
+_POWERS = ("T_fast_exp", "power")
+_INLINED = "below"
+"""Block of a softmax that becomes part of the exponential."""
 MOST_BLOCKS, MOST_PLACES = 4, 28
 """Limits of either size of a tile; no rule of TVM has the second, by which tiles are told from other splits."""
 MOST_SUMS, FEW_SUMS = 28, 14
@@ -39,6 +45,8 @@ _SPATIAL = 5
 """Loops over the outputs of a convolution."""
 _TILED = "meta_schedule.tiling_structure"
 """TVM's own annotation of a block that its rule MultiLevelTiling should leave alone."""
+_INLINING = "meta_schedule.inline_rule"
+"""TVM's own annotation of a block that its rule AutoInline should leave alone."""
 _INTRINSIC = "meta_schedule.auto_tensorize"
 """TVM's own annotation of a block that an intrinsic computes."""
 _UNROLL_STEPS = [0, 16]
@@ -50,7 +58,7 @@ def is_blocked(mod: Any) -> bool:
     import tvm
 
     schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
-    return any(_has(schedule, name) for name in (*_TILERS, FLAT_CONVOLUTION, NORM))
+    return any(_has(schedule, name) for name in (*_TILERS, FLAT_CONVOLUTION, NORM, SOFTMAX))
 
 
 def _has(schedule: Any, block: str) -> bool:
@@ -277,6 +285,8 @@ def tiled(schedule: Any, block: Any, *, matrix_units: bool = False) -> list[Any]
     name = schedule.get(block).name_hint
     if name in (NORM, *_SUMS):
         return [_tiled_norm(schedule, block)]
+    if name in (SOFTMAX, _INLINED, *_SOFTMAX_STEPS):
+        return [_tiled_softmax(schedule, block)]
     tilers = [_TILERS[name]] if name in _TILERS else []
     if matrix_units and name in _MATRIX_TILERS:
         tilers = [partial(_MATRIX_TILERS[name], most=most) for most in matrix_tiles.SHAPES]
@@ -408,6 +418,32 @@ def _tiled_norm(schedule: Any, block: Any) -> Any:
             schedule.reorder(chunk, lane)
             schedule.vectorize(lane)
         schedule.annotate(summed, _TILED, "SR")
+    return schedule
+
+
+def _tiled_softmax(schedule: Any, block: Any) -> Any:
+    """All blocks of a softmax, row by row; unchanged if that is done already, or it is another softmax."""
+    if _TILED in schedule.get(block).annotations or not _has(schedule, SOFTMAX):
+        return schedule
+    schedule.compute_inline(schedule.get_sblock(_INLINED))
+    last = schedule.get_sblock(SOFTMAX)
+    *_, row, column = schedule.get_loops(last)
+    lanes = int(schedule.get(schedule.get_sblock("top_lanes")).writes[0].source.shape[-1])
+    for name in filter(partial(_has, schedule), _SOFTMAX_STEPS):
+        step = schedule.get_sblock(name)
+        schedule.compute_at(step, row, preserve_unit_loops=True)
+        loops = schedule.get_loops(step)
+        if name.endswith("_lanes"):
+            lane, chunk = loops[-2:]
+            schedule.reorder(chunk, lane)
+            schedule.vectorize(lane)
+        elif name in _POWERS:
+            schedule.vectorize(schedule.split(loops[-1], [None, lanes])[1])
+        schedule.annotate(step, _TILED, "SR")
+        schedule.annotate(step, _INLINING, "disable")
+    if int(schedule.get(column).extent) % lanes == 0:
+        schedule.vectorize(schedule.split(column, [None, lanes])[1])
+    schedule.annotate(last, _TILED, "SS")
     return schedule
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tvm
@@ -23,12 +24,16 @@ from tvm.relax.frontend.torch import from_exported_program
 
 from costhub.collector.workloads.blocked_layouts import CONVOLUTION, block_layouts, legalize_convolution
 from costhub.collector.workloads.relax_calls import INJECTIVE
+from costhub.collector.workloads.row_norms import row_softmax
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
 TRANSFORM_PARAMS = "main_transform_params"
 """The function that `import_network` adds beside ``main``: computations on weights alone."""
+_LANES = "lanes"
+"""Attribute of a module in blocked layouts: channels in a block."""
+_SOFTMAX = "relax.nn.softmax"
 
 # Convolutions and the axis of their weights that runs over the output's channels.
 _OUTPUT_AXIS = {
@@ -93,7 +98,10 @@ def lift_weights(mod: Any, lanes: int = 0, *, bf16_unit: str = "") -> Any:
         lanes: As for `import_network`.
         bf16_unit: As for `import_network`.
     """
-    return relax.transform.LiftTransformParams()(block_layouts(mod, lanes, bf16_unit=bf16_unit) if lanes else mod)
+    if not lanes:
+        return relax.transform.LiftTransformParams()(mod)
+    blocked = relax.transform.LiftTransformParams()(block_layouts(mod, lanes, bf16_unit=bf16_unit))
+    return blocked.with_attr(_LANES, lanes)
 
 
 def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
@@ -108,10 +116,13 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
     graphs = [g for g in mod.get_global_vars() if isinstance(mod[g], relax.Function)]
     for name in graphs:
         mod[name] = _OneName(mod).visit_expr(mod[name])
+    legalize = {CONVOLUTION: legalize_convolution, **(FAST_MATH if fast_math else {})}
+    if mod.attrs and _LANES in mod.attrs:
+        legalize[_SOFTMAX] = partial(_softmax_in_lanes, lanes=int(mod.attrs[_LANES]), fast=fast_math)
     with target:
         return tvm.ir.transform.Sequential(
             [
-                passes.LegalizeOps({CONVOLUTION: legalize_convolution, **(FAST_MATH if fast_math else {})}),
+                passes.LegalizeOps(legalize),
                 _ConversionsFuse(),
                 passes.AnnotateTIROpPattern(),
                 passes.FoldConstant(),
@@ -245,6 +256,18 @@ def _softmax(builder: Any, call: Any) -> Any:
     return builder.call_te(topi.nn.fast_softmax, call.args[0], call.attrs.axis, primfunc_name_hint="fast_softmax")
 
 
+def _softmax_in_lanes(builder: Any, call: Any, *, lanes: int, fast: bool) -> Any:
+    """Softmax along rows of at least a vector, summed in lanes; any other as without lanes."""
+    (data,), shape = call.args, call.ty.shape
+    is_static = all(isinstance(n, tirx.IntImm) for n in shape)
+    is_of_rows = int(call.attrs.axis) in (-1, len(shape) - 1) and data.ty.dtype == "float32"
+    if not (is_static and is_of_rows and len(shape) > 1 and int(shape[-1]) >= lanes):
+        usual = _softmax if fast else tvm.ir.Op.get(_SOFTMAX).get_attr("FLegalize")
+        return usual(builder, call)
+    kernel = builder.add_func(row_softmax([int(n) for n in shape], lanes, fast=fast), "softmax")
+    return relax.op.call_tir(kernel, [data], call.ty)
+
+
 FAST_MATH: dict[str, Legalize] = {
     "relax.exp": _elementwise("exp", topi.fast_exp),
     "relax.tanh": _elementwise("tanh", topi.fast_tanh),
@@ -253,6 +276,6 @@ FAST_MATH: dict[str, Legalize] = {
     "relax.nn.silu": _elementwise("silu", _silu),
     "relax.nn.gelu": _elementwise("gelu", _gelu),
     "relax.nn.gelu_tanh": _elementwise("gelu_tanh", _gelu_tanh),
-    "relax.nn.softmax": _softmax,
+    _SOFTMAX: _softmax,
 }
 """Relax operator -> how it is legalised."""
