@@ -17,9 +17,17 @@ from costhub.isolation.child import Child
 from costhub.isolation.limits import Limits
 from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import checkout_path
+from scripts.bench.engines.causes import PARTS, PASSES
 from scripts.bench.engines.export import export_network
 from scripts.bench.engines.networks import check_networks, title_of_network
-from scripts.bench.engines.search import PARTS, check_threads, compile_tuned, say, search_folder, search_network
+from scripts.bench.engines.search import (
+    check_threads,
+    compile_tuned,
+    say,
+    search_folder,
+    search_kernels_without,
+    search_network,
+)
 from scripts.tables.networks import parts_table
 
 NETWORKS = ("bert_base", "gpt2_prefill", "vit_s16")
@@ -28,7 +36,9 @@ _TIMEOUT_S = 900.0
 
 
 @click.command()
-@click.option("--part", type=click.Choice(PARTS), default=PARTS[0], show_default=True, help="What is left out.")
+@click.option(
+    "--part", type=click.Choice([*PARTS, *PASSES]), default=PARTS[0], show_default=True, help="What is left out."
+)
 @click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
 @options.trials(16)
 @click.option("--threads", default=2, show_default=True, callback=check_threads, help="Of both forms.")
@@ -68,7 +78,7 @@ def compared(
     """The times of a network with the same schedules in both forms, as a row.
 
     Args:
-        part: One of `PARTS`.
+        part: One of `PARTS` or `PASSES`.
         name: As for `build_network`.
         place: Where its files and libraries go.
         searches: Where its search is, which is made if it is missing.
@@ -79,9 +89,11 @@ def compared(
     network, lowering = export_network(name, place), Lowering(fast_math=True, layout=BLOCKED)
     searched = search_folder(searches, name, "costhub", lowering)
     search_network(network.program, searched, trials=trials, threads=threads, lowering=lowering)
+    if part in PASSES:
+        search_kernels_without(part, network.program, searched, trials=trials, lowering=lowering)
     libraries = {without: place / f"without-{without}.so" for without in (part, None)}
     for without, library in libraries.items():
-        compile_tuned(network.program, searched, library, threads=threads, lowering=lowering, without=without)
+        compile_tuned(network.program, searched, library, threads=threads, lowering=lowering, part=without)
     # In one process: two processes of the same library may differ by more than the two forms do.
     with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S), is_shared=False) as child:
         work = partial(in_turn, [str(library) for library in libraries.values()], network.inputs, threads, rounds)

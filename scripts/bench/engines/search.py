@@ -6,12 +6,11 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import click
 
@@ -25,12 +24,11 @@ from costhub.isolation.limits import Limits
 from costhub.progress import bar
 from costhub.search.whole_network.compile import CompiledNetwork
 from scripts.bench.common.fresh import result_of
+from scripts.bench.engines.causes import FETCHING, without
 from scripts.bench.search.once import seconds_at
 
 ONCE = "scripts.bench.search.once"
 COURSE = "course.json"
-PARTS = FETCHING, ONE_PASS = ("fetching", "one-pass")
-"""Parts of the compilation of a network: fetching weights, and one pass for kernels that no search touches."""
 _COMPILE_TIMEOUT_S = 3600.0
 
 
@@ -102,6 +100,45 @@ def search_network(program: Path, folder: Path, *, trials: int, threads: int, lo
     return read_course(folder)
 
 
+def search_kernels_without(part: str, program: Path, folder: Path, *, trials: int, lowering: Lowering) -> int:
+    """Adds the kernels to a search that a network has only if a pass is left out; returns how many there are.
+
+    Those of which the folder has records are not searched again.
+
+    Args:
+        part: As for `causes.without`.
+        program: As for `search_network`.
+        folder: The search of the network with the pass.
+        trials: For each kernel.
+        lowering: As in that search.
+    """
+    from costhub import load_model
+    from costhub.api.subjects import MOST_BYTES
+    from costhub.collector.measurer import local_measurer
+    from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
+    from costhub.collector.workloads.network_kernels import LEAST_BYTES, LEAST_FLOP
+    from costhub.dataset.workload import module_from_json, workload_id
+    from costhub.search.database import open_database
+    from costhub.search.options import Job, Search
+    from costhub.search.tune import tune_all
+
+    known = {workload_id(record.workload.mod) for record in open_database(folder).get_all_tuning_records()}
+    target = json.dumps(local_target())
+    bounds = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)
+    with without(part):
+        kernels = extract_kernels(str(program), target, bounds, lowering).tasks
+    jobs = [Job(each.name, module_from_json(each.module_json)) for each in kernels if each.workload_id not in known]
+    if jobs:
+        device = str(identify()["device_id"])
+        with (
+            local_measurer(find_local([device])) as measurer,
+            bar(len(jobs) * trials, desc=part, unit="trial") as shown,
+        ):
+            search = Search(load_model("auto", device=identify()))
+            tune_all(jobs, search, measurer, out=folder, trials=trials * len(jobs), on_trial=shown_in(shown))
+    return len(jobs)
+
+
 def shown_in(progress: Any) -> Callable[[str, int, float | None], None]:
     """Counts trials in a bar."""
 
@@ -157,7 +194,7 @@ def search_folder(searches: Path, network: str, method: str, lowering: Lowering)
 
 
 def compile_tuned(
-    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, without: str | None = None
+    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, part: str | None = None
 ) -> CompiledNetwork:
     """Compiles a network with the schedules of a database, in a child process.
 
@@ -167,13 +204,13 @@ def compile_tuned(
         library: The file to write.
         threads: As for `search_network`.
         lowering: As in the search.
-        without: One of `PARTS`, which is left out.
+        part: What is left out, as for `causes.without`.
 
     Raises:
         NetworkError: torch or TVM fails.
     """
     with Child(limits=Limits.for_network(timeout_s=_COMPILE_TIMEOUT_S), is_shared=False) as child:
-        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "without": without}
+        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "part": part}
         work = partial(compile_here, program, database, library, **how)
         try:
             return child.call(work, timeout_s=_COMPILE_TIMEOUT_S)
@@ -182,7 +219,7 @@ def compile_tuned(
 
 
 def compile_here(
-    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, without: str | None = None
+    program: Path, database: Path, library: Path, *, threads: int, lowering: Lowering, part: str | None = None
 ) -> CompiledNetwork:
     """What `compile_tuned` does in its child process."""
     import tvm
@@ -194,22 +231,13 @@ def compile_here(
         target = tvm.target.Target(local_target(threads=threads))
         load_intrinsics(str(target.kind.name))
         text = json.dumps(local_target(threads=threads))
-        source = read_network(str(program), lanes=lowering.lanes(text), bf16_unit=lowering.bf16_unit(text))
-        with _by_steps() if without == ONE_PASS else nullcontext():
+        with without(part):
+            source = read_network(str(program), lanes=lowering.lanes(text), bf16_unit=lowering.bf16_unit(text))
             return compile_network(
-                source, target, database, library, fast_math=lowering.fast_math, prefetch=without != FETCHING
+                source, target, database, library, fast_math=lowering.fast_math, prefetch=part != FETCHING
             )
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
-
-
-@contextmanager
-def _by_steps() -> Iterator[None]:
-    """Has each step of a kernel that no search touches go through memory by itself, as TVM's rule does."""
-    from costhub.search.whole_network import default_schedules
-
-    with patch.multiple(default_schedules, in_one_pass=lambda *_: None, in_one_region=lambda *_: None):
-        yield
 
 
 def say(step: str) -> None:

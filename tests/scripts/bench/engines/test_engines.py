@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from costhub.collector.workloads.network_source import Lowering
+from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
+from costhub.collector.workloads.network_source import BLOCKED, Lowering
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.__main__ import commands
 from scripts.bench.common.fresh import checkout_path
+from scripts.bench.engines.causes import PASSES, without
 from scripts.bench.engines.export import ExportedNetwork, export_network
 from scripts.bench.engines.forms import ENGINES, environment, load_engine, openvino_precision, relative_error
 from scripts.bench.engines.kinds import OVERHEAD
@@ -121,3 +123,19 @@ def test_wrong_options_are_refused_before_anything_runs(words: list[str], told: 
 
     assert done.exit_code in (1, 2)
     assert told in done.output
+
+
+@pytest.mark.parametrize("part", PASSES)
+def test_without_a_pass_a_network_has_other_kernels(part: str) -> None:
+    lowering = Lowering(fast_math=True, layout=BLOCKED)
+    target = '{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell", "num-cores": 1}'
+
+    def kernels() -> set[str]:
+        found = extract_kernels("bert_tiny", target, KernelBounds(0.0, 0.0, 2.0**28), lowering)
+        return {kernel.workload_id for kernel in found.tasks}
+
+    with without(part):
+        changed = kernels()
+
+    assert kernels() - changed
+    assert changed - kernels()
