@@ -170,7 +170,8 @@ class Shortlist:
         self._batches += 1
         # Seeds of batches must not be those of another search.
         chosen = self._selection.choose(candidates, count, seed=1000 * self._seed + self._batches).tolist()
-        order = [place for place in candidates.waiting().tolist() if place not in set(chosen)]
+        taken = set(chosen)
+        order = [place for place in candidates.waiting().tolist() if place not in taken]
         self._waiting = [pool[place] for place in order[: PROPOSED_PER_TRIAL * count]]
         self._visited.update(candidates.knobs[place] for place in chosen)
         return [pool[place] for place in chosen]

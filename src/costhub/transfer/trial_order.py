@@ -41,8 +41,11 @@ def round_robin(programs: Programs, trials: int, *, seed: int, each: int = PER_W
         for workload in rng.permutation(np.unique(programs.workload))
     ]
     chosen: list[IntArray] = [np.zeros(0, np.int64)]
-    while sum(map(len, chosen)) < trials and any(map(len, waiting)):
-        chosen += [own[:each] for own in waiting]
+    count = 0
+    while count < trials and any(map(len, waiting)):
+        turn = [own[:each] for own in waiting]
+        chosen += turn
+        count += sum(map(len, turn))
         waiting = [own[each:] for own in waiting]
     return np.concatenate(chosen)[:trials]
 

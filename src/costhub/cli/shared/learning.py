@@ -119,7 +119,8 @@ def split_of(data: Path, workload_ids: Sequence[str], chosen: str | None, seed: 
     if chosen is not None:
         return find_split(data, chosen)
     rows = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
-    return hold_out([row for row in rows if row["workload_id"] in workload_ids], seed=seed)
+    known = set(workload_ids)
+    return hold_out([row for row in rows if row["workload_id"] in known], seed=seed)
 
 
 def model_documents(

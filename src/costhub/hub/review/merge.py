@@ -103,7 +103,8 @@ def close_known(pull: PullRequest) -> None:
         HubError: The hub does not accept it.
     """
     head = pull.repo.head()
-    left = [path for path in head.files if path in set(pull.paths)] if head else []
+    taken = set(pull.paths)
+    left = [path for path in head.files if path in taken] if head else []
     if head and left:
         pull.repo.commit(head, {}, left, message=f"Remove what the tables hold (#{pull.number})")
     pull.repo.close(pull.number, "All of its rows are already in the tables. Thank you!")
