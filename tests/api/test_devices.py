@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from costhub.api import devices as module
 from costhub.api.devices import DeviceFacts, DeviceTable, devices, this_machine
 from costhub.errors import DeviceError, UnknownNameError
+from costhub.hub.catalogue import hubs
 
 
 def test_all_devices_are_a_sequence_a_table_and_a_data_frame() -> None:
@@ -51,6 +54,21 @@ def test_one_device_is_a_mapping_of_facts() -> None:
     assert len(device) == len(list(device))
     with pytest.raises(UnknownNameError, match="nvidia-h200"):
         devices("nvidia-h20")
+
+
+def test_models_are_read_as_often_for_many_devices_as_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads, read = Counter[Path](), hubs.read_entry
+
+    def counted(folder: Path, **names: str) -> Any:
+        reads[folder] += 1
+        return read(folder, **names)
+
+    monkeypatch.setattr(hubs, "read_entry", counted)
+
+    assert len(devices()) > 2
+    assert set(reads.values()) == {2}
 
 
 def test_a_file_is_told_where_it_goes(tmp_path: Path) -> None:

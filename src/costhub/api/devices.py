@@ -6,13 +6,21 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, overload
 
 from costhub.cards.tables import TableColumn, plain_table
 from costhub.errors import CosthubError, DeviceError, ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, complete_device_row, load_devices
 from costhub.hub.catalogue.find import choose_model
-from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
+from costhub.hub.catalogue.hubs import (
+    ModelEntry,
+    dataset_folders,
+    list_datasets,
+    list_models,
+    models_for,
+    unreadable_models,
+)
 from costhub.hub.catalogue.names import resolve_device
 from costhub.terminal_text import clean
 from costhub.versions import load_pandas
@@ -153,7 +161,7 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
     here = this_machine()
     if name is not None:
         try:
-            return DeviceFacts(_described(resolve_device(name), here))
+            return DeviceFacts(_described(resolve_device(name), here, list_models(), dataset_folders()))
         except UnknownNameError:
             own = _own_device(name)
             if own is not None:
@@ -166,7 +174,8 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
             raise
     from costhub.collector.device.cpu_state import core_count
 
-    rows = tuple(DeviceFacts(_described(device, here)) for device in load_devices())
+    known, models, datasets = load_devices(), list_models(), dataset_folders()
+    rows = tuple(DeviceFacts(_described(device, here, models, datasets)) for device in known)
     return DeviceTable(rows, here, tuple(unreadable_models()), _parts(here), core_count() if here else 1)
 
 
@@ -214,12 +223,14 @@ def _what_next(device_id: str) -> str:
     return f". It has been probed: `costhub devices {device_id}` shows its figures, and `costhub tune` uses them."
 
 
-def _described(device: Device, here: str | None) -> dict[str, Any]:
-    """Everything known about a device, as text and as data."""
-    models = [_model(entry) for entry in models_for(device.device_id)]
+def _described(
+    device: Device, here: str | None, entries: Sequence[ModelEntry], folders: Mapping[str, Path]
+) -> dict[str, Any]:
+    """Everything known about a device, as text and as data, with those of the models and datasets that are for it."""
+    models = [_model(entry) for entry in models_for(device.device_id, entries)]
     extra = {
         "models": models,
-        "datasets": list(list_datasets(device.device_id)),
+        "datasets": list(list_datasets(device.device_id, folders)),
         "this_machine": device.device_id == here,
     }
     return {**device.row(), **extra}

@@ -199,14 +199,19 @@ def named_folders(roots: Iterable[HubRoot], kind: str) -> dict[str, Path]:
     return folders
 
 
-def list_datasets(device_id: str) -> tuple[str, ...]:
-    """ORG/NAME of the datasets in the hubs that hold measurements of the device."""
-    return tuple(sorted(folders_with(device_id)))
+def list_datasets(device_id: str, folders: Mapping[str, Path] | None = None) -> tuple[str, ...]:
+    """ORG/NAME of the datasets that hold measurements of the device; see `folders_with`."""
+    return tuple(sorted(folders_with(device_id, folders)))
 
 
-def folders_with(device_id: str) -> dict[str, Path]:
-    """ORG/NAME -> folder of the datasets with measurements of the device, with those in the shared hub first."""
-    found = dataset_folders().items()
+def folders_with(device_id: str, folders: Mapping[str, Path] | None = None) -> dict[str, Path]:
+    """ORG/NAME -> folder of the datasets with measurements of the device, with those in the shared hub first.
+
+    Args:
+        device_id: The device.
+        folders: The datasets to choose from; by default those of all hubs.
+    """
+    found = (dataset_folders() if folders is None else folders).items()
     return {name: folder for name, folder in found if (folder / "measurements" / device_id).is_dir()}
 
 
