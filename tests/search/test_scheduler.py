@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from costhub.search.scheduler import (
     GainEstimate,
     Priority,
     ScheduledTask,
+    TaskRule,
     TaskScheduler,
     TrialBatch,
     best_after,
@@ -218,6 +220,25 @@ def test_what_a_task_leaves_goes_to_those_that_still_gain() -> None:
     found = order(scheduler, curves)
 
     assert (found.count("flat"), found.count("gains")) == (3, 9)
+
+
+def test_a_rule_is_asked_in_the_order_of_priority_until_it_lets_a_task_go_on() -> None:
+    class AllBut(TaskRule):
+        asked: ClassVar[list[str]] = []
+
+        def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
+            self.asked.append(task.name)
+            return None if task.name == "large" else f"{task.name} is done."
+
+    weights = {"small": 1.0, "large": 2.0, "huge": 3.0, "twin": 2.0}
+    scheduler = TaskScheduler(weights, trials=400, priority=lambda task: task.weight, rule=AllBut())
+    for name in weights:
+        scheduler.add(name, batch(1.0))
+
+    assert (scheduler.next_task(), scheduler.stopped) == ("large", None)
+    assert AllBut.asked == ["huge", "large"]
+    scheduler.close("large")
+    assert (scheduler.next_task(), scheduler.stopped) == (None, "twin is done.")
 
 
 def test_measuring_is_over_where_the_rule_has_ended_all_tasks() -> None:

@@ -191,7 +191,7 @@ class Space:
     def round(self, most: int) -> TrialBatch | None:
         n = min(most, self.programs, 8)
         self.programs -= n
-        return TrialBatch(np.full(n, 1e-3), np.zeros(n)) if n else None
+        return TrialBatch(np.full(n, 1e-3), np.zeros(n), waiting=0.0) if n else None
 
     def waiting(self) -> float:
         self.looked += 1

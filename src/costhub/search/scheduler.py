@@ -326,11 +326,15 @@ class TaskScheduler:
             if not task.batches and not task.exhausted:
                 return task.name
         waiting = [task for task in self.tasks.values() if task.batches and not task.exhausted]
-        reasons = {task.name: self.rule.reason_to_stop(task, self) if self.rule else None for task in waiting}
-        open_tasks = [task for task in waiting if reasons[task.name] is None]
-        if waiting and not open_tasks:
+        reasons = {}
+        # A rule may look at all tasks each time it is asked, so it is asked only until it finds nothing against one.
+        for task in sorted(waiting, key=self.priority, reverse=True):
+            reasons[task.name] = self.rule.reason_to_stop(task, self) if self.rule else None
+            if reasons[task.name] is None:
+                return task.name
+        if waiting:
             self.stopped = reasons[waiting[-1].name]
-        return max(open_tasks, key=self.priority).name if open_tasks else None
+        return None
 
     def add(self, name: str, batch: TrialBatch) -> None:
         """Adds the measurements of a task.

@@ -111,7 +111,8 @@ class SearchTask:
         """Measures a batch of at most `most` programs, after the model has learned from the one before.
 
         Returns:
-            What was measured; None if the design space has no more.
+            What was measured, as if programs were waiting: only `waiting` looks for them. None if the design space has
+            no more.
 
         Raises:
             WorkloadError: TVM's search fails on this workload.
@@ -131,7 +132,7 @@ class SearchTask:
                 self._context.notify_runner_results(candidates, results)
                 self._own.add(candidates, results)
         latency_s = np.array([latency_of(result) for result in results])
-        return TrialBatch(latency_s, scores)
+        return TrialBatch(latency_s, scores, waiting=0.0)
 
     def waiting(self) -> float:
         """The score of the best program that comes next; -inf if the design space has no more."""

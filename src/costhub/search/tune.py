@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -236,7 +235,7 @@ def _measure(
         if measured is None:
             scheduler.close(next_name)
             continue
-        scheduler.add(next_name, replace(measured, waiting=0.0))
+        scheduler.add(next_name, measured)
         more = decides and scheduler.left > trials_per_round * scheduler.fresh
         if more:
             scheduler.set_waiting(next_name, tasks[next_name].waiting())
