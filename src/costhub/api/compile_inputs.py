@@ -55,9 +55,11 @@ def check_target(device: str) -> None:
         raise _not_a_cpu(device, "rocm")
     if device.lstrip().startswith("{"):
         _read_target(device)
-    elif is_device_file(device) or local_kind(device) is None:
+        return
+    kind = None if is_device_file(device) else local_kind(device)
+    if kind is None:
         _indexed(device)
-    elif local_kind(device) == "cuda":
+    elif kind == "cuda":
         raise _not_a_cpu(device, "cuda")
 
 

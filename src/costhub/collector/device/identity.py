@@ -79,10 +79,25 @@ def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None =
     if kind == "cuda":
         return cuda_row(cuda_facts())
     row = _whole_cpu()
-    return row if isa is None and threads is None else _limited(row, isa, threads or row["cores"])
+    return row if isa is None and threads is None else limited(row, isa, threads or row["cores"])
 
 
-def _limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, Any]:
+def limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, Any]:
+    """The row of the whole CPU as that of a part of it.
+
+    Args:
+        row: The row of the whole CPU.
+        isa: As for `identify`; None for all instructions.
+        threads: As for `identify`.
+
+    Raises:
+        DeviceError: The CPU lacks that instruction set or that many cores.
+        UnknownNameError: No instruction set has that name.
+
+    Example:
+        >>> limited(identify(), "sse4.2", 1) == identify(isa="sse4.2", threads=1)
+        True
+    """
     if not 1 <= threads <= row["cores"]:
         raise DeviceError(f"This machine has {counted(row['cores'], 'core')}, but {threads} threads were requested.")
     device_id = row["device_id"].removesuffix(f"-{row['cores']}c") + f"-{threads}c"

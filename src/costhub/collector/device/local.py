@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.device.cpu_state import core_count, cpu_quota, usable_cpus
-from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, NO_ROCM, cpu_flags, identify, isa_level
+from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, NO_ROCM, cpu_flags, identify, isa_level, limited
 from costhub.errors import DeviceError, either
 from costhub.names import close_names
 from costhub.versions import installed_versions
@@ -180,7 +180,7 @@ def local_names(*threads: int) -> dict[str, tuple[str | None, int]]:
     whole = identify()
     isas = [None, *(name for name, level in ISA_LEVELS.items() if level.flag in whole["isa_features"])]
     sizes = sorted({1, whole["cores"], *(size for size in threads if 1 <= size <= whole["cores"])})
-    return {str(identify(isa=isa, threads=size)["device_id"]): (isa, size) for isa in isas for size in sizes}
+    return {str(limited(whole, isa, size)["device_id"]): (isa, size) for isa in isas for size in sizes}
 
 
 def limits_of(name: str) -> tuple[str | None, int] | None:
