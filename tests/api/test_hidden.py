@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import costhub
+from costhub.api import hidden
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.hidden import task as tasks
+from costhub.dataset.hidden.submission import MOST_NAME
 from costhub.errors import ArgumentError, DataError
 from costhub.hub.data import find_data
 
@@ -81,26 +83,60 @@ def test_a_program_that_cannot_be_replayed_comes_last(task: tasks.HiddenTask, tm
     assert part.scores[opened.keys[2]] < part.scores[opened.keys[0]] < part.scores[opened.keys[1]]
 
 
-def test_programs_of_two_devices_are_scored_each_by_its_own_features(tmp_path: Path) -> None:
-    class Sum:
-        feature_spec = SPEC
+class Sum:
+    """Scores a program by the sum of its features."""
 
-        def predict(self, rows: Any, counts: Any) -> Any:
-            return np.array([part.sum() for part in np.split(rows, np.cumsum(counts)[:-1])])
+    def __init__(self, name: str = "sum", spec: str = SPEC) -> None:
+        self.name, self.feature_spec = name, spec
 
+    def predict(self, rows: Any, counts: Any) -> Any:
+        return np.array([part.sum() for part in np.split(rows, np.cumsum(counts)[:-1])])
+
+
+TWO_DEVICES = {"amd-epyc-zen3-1c", "amd-epyc-zen3-2c"}
+
+
+def task_of_two_devices(place: Path) -> tasks.HiddenTask:
     folder = DataFolder.open(find_data("amd-epyc-zen3").path)
     chosen = set(sorted(folder.workloads(["workload_id"])["workload_id"].to_pylist())[:2])
-    devices = {"amd-epyc-zen3-1c", "amd-epyc-zen3-2c"}
-    task = tasks.hide_latencies(
-        folder.path, tmp_path / "t", tmp_path / "l.csv", name="two", devices=devices, workloads=chosen
+    return tasks.hide_latencies(
+        folder.path, place / "t", place / "l.csv", name="two", devices=TWO_DEVICES, workloads=chosen
     )
+
+
+def test_programs_of_two_devices_are_scored_each_by_its_own_features(tmp_path: Path) -> None:
+    task = task_of_two_devices(tmp_path)
 
     scores = costhub.submit_scores(task.path, Sum(), tmp_path / "sum", progress=False).scores
 
-    assert {device for device, _ in scores} == devices
+    assert {device for device, _ in scores} == TWO_DEVICES
     spec = find_spec(SPEC)
     expected = [spec.extract(None, [row["trace"]], row["target"])[0] for row in task.rows]
     assert [scores[key] for key in task.keys] == [float(rows.sum()) for rows in expected if rows is not None]
+
+
+def test_models_of_devices_read_their_own_features_and_are_all_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {"amd-epyc-zen3-1c": Sum("sum", SPEC), "amd-epyc-zen3-2c": Sum("other-sum", "tiles@1")}
+    monkeypatch.setattr(hidden, "load_model", lambda name, device: models[device["device_id"]])
+    task = task_of_two_devices(tmp_path)
+
+    made = costhub.submit_scores(task.path, "auto", tmp_path / "auto", progress=False)
+
+    assert (made.about["model"], made.about["spec"]) == ("sum, other-sum", f"{SPEC}, tiles@1")
+    for device, model in models.items():
+        alone = costhub.submit_scores(task.path, model, tmp_path / device, progress=False).scores
+        own = [key for key in task.keys if key[0] == device]
+        assert [made.scores[key] for key in own] == [alone[key] for key in own]
+
+
+def test_names_that_no_table_has_room_for_become_a_number() -> None:
+    scorers = [Sum(f"model-{number:03}", SPEC) for number in range(40)]
+
+    assert hidden._joined_names([*scorers[:2], scorers[0]]) == "model-000, model-001"
+    assert hidden._joined_names(scorers) == "model-000 and 39 others"
+    assert len(hidden._joined_names([Sum("x" * 300, SPEC), *scorers])) <= MOST_NAME
 
 
 def test_only_the_test_side_of_a_split_takes_part(tmp_path: Path) -> None:

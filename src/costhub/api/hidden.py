@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.hidden import task as tasks
-from costhub.dataset.hidden.submission import HiddenLatencies, Submission
+from costhub.dataset.hidden.submission import MOST_NAME, HiddenLatencies, Submission
 from costhub.dataset.hidden.task import HiddenTask
 from costhub.dataset.splits.split import find_split
 from costhub.errors import ArgumentError
@@ -20,6 +20,7 @@ from costhub.hub.catalogue.devices import Device
 from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores
 from costhub.models.own_code import learned_from, name_of, own_scorer
+from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.models.protocol import CostModel, Scores
@@ -136,24 +137,49 @@ def submit_scores(
         raise ArgumentError(f"{out} exists. Choose another name, or remove the folder.")
     opened = HiddenTask.open(task)
     own = own_scorer(model)
-    scores: dict[int, float] = {}
     bound = {
         device: own if own is not None else load_model(str(model), device=_checked(row))
         for device, row in opened.devices.items()
     }
     _refuse_learned(bound, opened)
-    first = next(iter(bound.values()))
-    named, spec = name_of(first), getattr(first, "feature_spec", DEFAULT_SPEC)
-    programs, places = opened.programs(spec, progress=progress)
+    by_spec = _devices_by_spec(bound, opened)
+    scores = {
+        place: score
+        for spec, group in by_spec.items()
+        for place, score in _scores(bound, group, opened, spec, progress=progress)
+    }
+    devices = dict.fromkeys(device for scorer in bound.values() for device in learned_from(scorer)[0])
+    trained_on = {"trained_on": ", ".join(devices)} if devices else {}
+    said = {"model": _joined_names(bound.values()), "spec": ", ".join(by_spec), **trained_on, **(about or {})}
+    return Submission.scored(out, opened, scores, said)
+
+
+def _devices_by_spec(bound: Mapping[str, Any], task: HiddenTask) -> dict[str, set[str]]:
+    """Feature spec -> the devices with programs whose model reads it: `auto` may stand for different models."""
+    found: dict[str, set[str]] = {}
+    for device in sorted({row["device_id"] for row in task.rows}):
+        found.setdefault(getattr(bound[device], "feature_spec", DEFAULT_SPEC), set()).add(device)
+    return found
+
+
+def _scores(
+    bound: Mapping[str, Any], devices: Set[str], task: HiddenTask, spec: str, *, progress: bool
+) -> Iterator[tuple[int, float]]:
+    """The position in `task.keys` and the score of each program of some devices that can be replayed."""
+    programs, places = task.programs(spec, devices=devices, progress=progress)
     for index, device in enumerate(programs.device_ids):
         mine = (programs.device == index).nonzero()[0]
         if len(mine):
             part = programs.select(mine)
             found: Scores = bound[device].predict(part.rows, part.counts)
-            scores.update(zip(places[mine].tolist(), map(float, found), strict=True))
-    devices = dict.fromkeys(device for scorer in bound.values() for device in learned_from(scorer)[0])
-    trained_on = {"trained_on": ", ".join(devices)} if devices else {}
-    return Submission.scored(out, opened, scores, {"model": named, "spec": spec, **trained_on, **(about or {})})
+            yield from zip(places[mine].tolist(), map(float, found), strict=True)
+
+
+def _joined_names(scorers: Iterable[Any]) -> str:
+    """The names of the models, each once, as short as the name of a submission must be."""
+    first, *others = dict.fromkeys(map(name_of, scorers))
+    joined = ", ".join([first, *others])
+    return joined if len(joined) <= MOST_NAME else f"{first:.{MOST_NAME - 30}} and {counted(len(others), 'other')}"
 
 
 def _refuse_learned(bound: Mapping[str, Any], task: HiddenTask) -> None:

@@ -115,11 +115,14 @@ class HiddenTask:
             raise DataError(f"{path / WORKLOADS} lacks workload {sorted(missing)[0][:12]}. Get the task again.")
         return cls(path, str(about.get("name")), str(about.get("latencies_sha256")), devices, rows, workloads)
 
-    def programs(self, spec: str, *, progress: bool = True) -> tuple[Programs, IntArray]:
+    def programs(
+        self, spec: str, *, devices: Set[str] | None = None, progress: bool = True
+    ) -> tuple[Programs, IntArray]:
         """Reads the features of the programs from the cache; computes missing ones in child processes.
 
         Args:
             spec: The feature spec that the model reads.
+            devices: Ids of the devices whose programs to read, at least one; by default all.
             progress: Show a progress bar on a terminal.
 
         Returns:
@@ -131,7 +134,8 @@ class HiddenTask:
         """
         keys = self._keys(self.rows)
         parts, places = [], []
-        for device_id in sorted({row["device_id"] for row in self.rows}):
+        held = {row["device_id"] for row in self.rows}
+        for device_id in sorted(held if devices is None else held & devices):
             own = np.array([at for at, row in enumerate(self.rows) if row["device_id"] == device_id], np.int64)
             names, workload = codes([self.rows[at]["workload_id"] for at in own])
             order = np.argsort(workload, kind="stable")
