@@ -17,11 +17,11 @@ from costhub.cards.model_card import parse
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.hub.catalogue.hubs import EVALUATION, ModelEntry, dataset_folders, list_models, models_for
+from costhub.models.evaluate import METRICS
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.rows import earlier_rows
 
-METRICS = ("top_1", "top_5", "pairwise", "spearman")
 AS_EQUAL = 1e-5
 """Sums of floating-point numbers in another order change the order of programs with nearly equal scores: a mean over
 workloads changes by less than this."""

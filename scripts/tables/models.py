@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
-from costhub.cli.shared.figures import METRICS
+from costhub.models.evaluate import METRICS
 from scripts.tables.gains import mean_with_error
 
 Result = Mapping[str, Any]

@@ -151,7 +151,7 @@ def test_models_are_trained_and_evaluated_by_blocks(
 
     # A failed program is not evaluated, in blocks either.
     failed = dataclasses.replace(unseen, latency_s=np.where(np.arange(unseen.n) % 9, unseen.latency_s, np.inf))
-    assert evaluate_blocks(model, blocks_of(failed)) == evaluate(model, failed)
+    assert evaluate_blocks(blocks_of(failed), model.predict_programs) == evaluate(model, failed)
     assert evaluate(model, unseen).pairwise > 0.7
 
 
@@ -177,7 +177,7 @@ def test_no_blocks_cannot_be_evaluated_or_learned_from(train: Programs) -> None:
     model = train_model(train, "gbt", progress=False, feature_spec="demo@1", options={"rounds": 2})
 
     with pytest.raises(DataError, match="no program to evaluate on"):
-        evaluate_blocks(model, [])
+        evaluate_blocks([], model.predict_programs)
     with pytest.raises(DataError):
         train_model([], "mlp", progress=False, feature_spec="demo@1")
     with pytest.raises(DataError):

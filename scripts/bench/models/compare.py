@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.shared.figures import METRICS
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError, UnknownNameError
 from costhub.hub.data import find_data
+from costhub.models.evaluate import METRICS
 from costhub.names import close_names
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SplitPart, own_copy

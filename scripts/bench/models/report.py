@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.shared.figures import METRICS
+from costhub.models.evaluate import METRICS
 from scripts.bench.common import machine
 from scripts.bench.common.rows import read_rows
 from scripts.bench.models.grid import ALL, LOOPS, RELATION, STORE, TILES, TOKENS

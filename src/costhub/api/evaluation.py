@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,7 +21,7 @@ from costhub.errors import DataError, ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import ResolvedModel
 from costhub.hub.data import DataAddress, find_data
-from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_scores
+from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_blocks
 from costhub.models.own_code import learned_from, own_scorer
 from costhub.models.protocol import CostModel, Scores
 
@@ -91,27 +92,44 @@ def evaluate(
     if isinstance(data, str | os.PathLike | DataAddress):
         place = data if isinstance(data, DataAddress) else find_data(data)
         chosen, devices = find_measurements(place, device, split)  # before the model loads torch or XGBoost
-        ranker = _loaded(choice)
-        selected, learned = _selected(ranker, place, devices, chosen, every=every)
-        blocks, rows = [selected], device_rows(place.path, selected.device_ids)
-    else:
-        ranker, learned = _loaded(choice), 0
-        blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
-        rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
-    scores, kept = [np.zeros(0)], []
-    for block in map(Programs.measured, blocks):
-        scores.append(_scores(ranker, block, rows))
-        kept.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
-    programs = Programs.join(kept) if kept else _NONE
-    return replace(evaluate_scores(np.concatenate(scores), programs, noise_floor=noise_floor), learned=learned)
+        return evaluate_measurements(choice, place, chosen, devices, every=every, noise_floor=noise_floor)
+    ranker = _loaded(choice)
+    blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
+    rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
+    return evaluate_blocks(blocks, partial(_scores, ranker, rows), noise_floor=noise_floor)
+
+
+def evaluate_measurements(
+    choice: Any,
+    place: DataAddress,
+    split: Split | None,
+    devices: tuple[str, ...],
+    *,
+    every: bool = False,
+    noise_floor: float = NOISE_FLOOR,
+) -> Evaluation:
+    """What `evaluate` returns for data given by name, once the model and the measurements have been found.
+
+    Args:
+        choice: The model, from `resolve_model` or `own_scorer`.
+        place: Where the measurements are.
+        split: As `find_measurements` returns it.
+        devices: As `find_measurements` returns them.
+        every: As for `evaluate`.
+        noise_floor: As for `evaluate`.
+
+    Raises:
+        CosthubError: As for `evaluate`.
+    """
+    ranker = _loaded(choice)
+    selected, learned = _selected(ranker, place, devices, split, every=every)
+    rows = device_rows(place.path, selected.device_ids)
+    found = evaluate_blocks([selected], partial(_scores, ranker, rows), noise_floor=noise_floor)
+    return replace(found, learned=learned)
 
 
 def _loaded(choice: Any) -> Any:
     return read_model(choice) if isinstance(choice, ResolvedModel) else choice
-
-
-_NO_ROWS: FloatArray = np.zeros((0, 0), np.float32)
-_NONE = Programs.from_list([], np.zeros(0, np.int64), (), np.zeros(0))
 
 
 def find_measurements(
@@ -170,7 +188,7 @@ def _names(device: str | Sequence[str] | None) -> tuple[str, ...]:
     return (device,) if isinstance(device, str) else tuple(device or ())
 
 
-def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Mapping[str, Any]]) -> Scores:
+def _scores(model: CostModel | Ranker, rows: Mapping[str, Mapping[str, Any]], programs: Programs) -> Scores:
     """(n,) scores, each for the device of its program if it is known."""
     if not isinstance(model, CostModel):
         reads = getattr(model, "feature_spec", None)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from costhub.models import evaluate
+
 CARD_VERSION = 5
 """Version 1 has neither options nor pictures, version 3 has clearer sentences, version 4 names the model's own
 address and leaves the figures of each workload to a file beside it, and version 5 names datasets and the base model to
@@ -16,7 +18,7 @@ ADDRESSED_VERSION = 4
 """The first version that has `ModelCard.address`."""
 OWNED_VERSION = 5
 """The first version that cites the owner of the address."""
-METRICS = ("top_1", "top_5", "pairwise", "spearman")
+METRICS = evaluate.METRICS
 METRIC_MEANINGS = {
     "top_1": "best latency of the workload / latency of the program ranked first; 1 is perfect",
     "top_5": "best latency of the workload / best latency among the five ranked first; 1 is perfect",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -278,17 +278,23 @@ def _score_group(
     )
 
 
-def evaluate_blocks(model: CostModel, blocks: Sequence[Programs], *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
-    """What `evaluate` returns for the programs of all blocks, with one block in memory at a time.
+def evaluate_blocks(
+    blocks: Iterable[Programs], score: Callable[[Programs], Scores], *, noise_floor: float = NOISE_FLOOR
+) -> Evaluation:
+    """What `evaluate_scores` returns for the programs of all blocks, with one block in memory at a time.
+
+    Args:
+        blocks: The programs; failed ones are left out.
+        score: Returns the (n,) scores of the n programs of a block; higher is faster.
+        noise_floor: As in `evaluate`.
 
     Raises:
-        ModelError: As for `evaluate`.
-        ScoreError: As for `evaluate`.
+        ScoreError: A score is NaN or infinite.
         DataError: As for `evaluate`, or there are no blocks.
     """
     scores, without_rows = [], []
     for block in (block.measured() for block in blocks):
-        scores.append(model.predict_programs(block))
+        scores.append(score(block))
         without_rows.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
     programs = Programs.join(without_rows) if without_rows else _NONE
     return evaluate_scores(np.concatenate([np.zeros(0), *scores]), programs, noise_floor=noise_floor)

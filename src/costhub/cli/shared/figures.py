@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.models.evaluate import METRICS
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
     from costhub.hub.data import DataAddress
     from costhub.models.evaluate import Evaluation
 
-METRICS = ("top_1", "top_5", "pairwise", "spearman")
 _FIGURES = tuple(number(name, name) for name in METRICS)
 
 
@@ -72,20 +72,19 @@ def evaluated(
         DataError: The model was trained on all requested workloads.
         CosthubError: The model, data folder, device or split does not exist.
     """
-    from costhub.api.evaluation import evaluate, find_measurements
+    from costhub.api.evaluation import evaluate_measurements, find_measurements
     from costhub.api.models import resolve_model
+    from costhub.hub.catalogue.find import ResolvedModel
     from costhub.models.own_code import name_of, own_scorer
 
-    own = own_scorer(model)
-    resolved = resolve_model(model) if own is None else None
+    choice = own_scorer(model) or resolve_model(model)
     # Before the model is named: a wrong name is answered by one sentence alone.
     tested, measured = find_measurements(place, devices, split)
-    if resolved is not None:
-        click.echo(f"Model {resolved.entry.name or model} ({resolved.entry.arch}).", err=True)
+    if isinstance(choice, ResolvedModel):
+        click.echo(f"Model {choice.entry.name or model} ({choice.entry.arch}).", err=True)
     else:
-        click.echo(f"Model {name_of(own)}, from {model}.", err=True)
-    ranker = model if own is None else own
-    return evaluate(ranker, place, device=measured or None, split=tested, every=every, noise_floor=noise_floor)
+        click.echo(f"Model {name_of(choice)}, from {model}.", err=True)
+    return evaluate_measurements(choice, place, tested, measured, every=every, noise_floor=noise_floor)
 
 
 def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | 
     if not test.n:
         return None
     try:
-        return evaluate(model, test) if isinstance(test, Programs) else evaluate_blocks(model, test)
+        return evaluate(model, test) if isinstance(test, Programs) else evaluate_blocks(test, model.predict_programs)
     except DataError as error:  # The trained model is still worth keeping.
         click.echo(f"The model was not evaluated. {error}", err=True)
         return None
