@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from costhub.dataset.metaschedule.lines import FAILED_S, RECORDS_FILE, WORKLOADS_FILE
+from costhub.dataset.metaschedule.lines import FAILED_FROM_S, RECORDS_FILE, WORKLOADS_FILE
 
 FAR = 1_000_000
 """More than any database has of workloads, instructions or choices."""
@@ -247,7 +247,7 @@ def no_number(db: Database) -> None:
 
 def a_failure(db: Database) -> None:
     """A time is that of a program that failed (1e10 s)."""
-    db.change(db.victim(lambda line: max(line[1][1] or [FAILED_S]) < FAILED_S), "DB17", run_secs=[1e10])
+    db.change(db.victim(lambda line: max(line[1][1] or [FAILED_FROM_S]) < FAILED_FROM_S), "DB17", run_secs=[1e10])
     db.stays += 1
 
 

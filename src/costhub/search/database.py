@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S, WORKLOADS_FILE
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
 from costhub.dataset.trace import check_decisions, imports_code
@@ -16,9 +17,9 @@ from costhub.files import open_regular
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import load_tvm
-from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
+from costhub.search.strategies.search_space import DatabaseRecord, read_records
 
-FILES = ("database_workload.json", "database_tuning_record.json")
+FILES = (WORKLOADS_FILE, RECORDS_FILE)
 MOST_FILE_BYTES = 4 << 30
 """Of a file of a search's folder: far more than any search writes."""
 MOST_LINE_BYTES = 8 << 20
@@ -114,7 +115,7 @@ class SearchDatabase:
         record = ms.database.TuningRecord(
             candidate.sch.trace,
             self.database.commit_workload(mod),
-            list(run_s or [FAILED_S]),
+            list(run_s or [STORED_FAILURE_S]),
             target,
             candidate.args_info,
         )

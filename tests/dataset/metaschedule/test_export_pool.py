@@ -12,7 +12,6 @@ from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.metaschedule.export_pool import (
-    FAILED_S,
     ExportPool,
     RecordsCall,
     WorkloadLine,
@@ -20,7 +19,7 @@ from costhub.dataset.metaschedule.export_pool import (
     usable,
     workload_line,
 )
-from costhub.dataset.metaschedule.lines import parse_record
+from costhub.dataset.metaschedule.lines import STORED_FAILURE_S, parse_record
 from costhub.dataset.trace import trace_to_json
 from costhub.dataset.workload import module_from_json, module_to_json
 from costhub.isolation.child import Child
@@ -65,7 +64,7 @@ def test_tvm_reads_every_record_as_it_was_measured(
     for (i, seconds), text in zip(measured, found, strict=True):
         record = ms.database.TuningRecord.from_json(json.loads(text), workload)
         assert trace_to_json(record.trace) == tiny_matmul.traces[i]
-        assert tuple(s.value for s in record.run_secs) == (seconds or (FAILED_S,))
+        assert tuple(s.value for s in record.run_secs) == (seconds or (STORED_FAILURE_S,))
         assert str(record.target) == str(tvm.target.Target(json.loads(tiny_matmul.target)))
         ours = parse_record(f"[0,{text}]".encode())
         assert (ours.trace, ours.run_s, ours.target) == (tiny_matmul.traces[i], seconds, tiny_matmul.target)
@@ -102,7 +101,7 @@ def test_what_tvm_would_not_load_is_refused(tiny_matmul: Any) -> None:
 
 def test_only_positive_finite_seconds_rank() -> None:
     assert usable((1e-3, 2e-3))
-    for seconds in ((), (0.0,), (1e-3, -1.0), (float("inf"),), (float("nan"),), (1e-3, FAILED_S)):
+    for seconds in ((), (0.0,), (1e-3, -1.0), (float("inf"),), (float("nan"),), (1e-3, STORED_FAILURE_S)):
         assert not usable(seconds)
 
 

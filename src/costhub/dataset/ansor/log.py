@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.ansor.named_workloads import WorkloadKey, parse_key
-from costhub.dataset.metaschedule.lines import FAILED_S, Record
+from costhub.dataset.metaschedule.lines import FAILED_FROM_S, Record
 from costhub.errors import DataError, WorkloadError
 
 SUFFIXES = (".json", ".jsonl", ".log", ".txt")
@@ -155,7 +155,7 @@ def _outcome(costs: list[Any], error_no: int) -> tuple[tuple[float, ...], str, s
         return (), status, f"Ansor's error {error_no}, {name}."
     if error_no:
         raise DataError(f"its error number {error_no} is none of Ansor's")
-    if not costs or not all(type(cost) in (int, float) and 0 < cost < FAILED_S for cost in costs):
+    if not costs or not all(type(cost) in (int, float) and 0 < cost < FAILED_FROM_S for cost in costs):
         raise DataError(f"its times {costs!r:.60} are not positive seconds")
     return tuple(map(float, costs)), "ok", None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
+from costhub.dataset.metaschedule.lines import STORED_FAILURE_S
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
 from costhub.errors import WorkloadError
@@ -20,8 +21,6 @@ MeasuredTrace: TypeAlias = tuple[str, tuple[float, ...]]
 Records = list[str | None]
 RecordsCall = tuple[str, str, tuple[MeasuredTrace, ...]]
 """Measurements of one workload (its module, as JSON) and one target."""
-FAILED_S = 1e10
-"""The seconds that MetaSchedule's AddToDatabase stores for a program that did not build or run."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def _record(mod: Any, kind: str, target: Any, trace: str, run_s: tuple[float, ..
         load_intrinsics(kind)
     try:
         arguments = argument_shapes(replay(mod, trace).mod)
-        run_secs = list(run_s) or [FAILED_S]
+        run_secs = list(run_s) or [STORED_FAILURE_S]
         info = [["TENSOR", dtype, shape] for dtype, shape in arguments]
         return json.dumps([json.loads(trace), run_secs, target, info], separators=(",", ":"), allow_nan=False)
     except (WorkloadError, ValueError):  # ValueError: a NaN, which TVM's reader rejects
@@ -84,7 +83,7 @@ def usable(run_s: tuple[float, ...]) -> bool:
         >>> usable((1e-3,)), usable(()), usable((float("nan"),))
         (True, False, False)
     """
-    return bool(run_s) and all(0 < s < FAILED_S for s in run_s)
+    return bool(run_s) and all(0 < s < STORED_FAILURE_S for s in run_s)
 
 
 class ExportPool:

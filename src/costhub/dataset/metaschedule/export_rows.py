@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import Names, among, workload_ids
-from costhub.dataset.metaschedule.export_pool import FAILED_S
+from costhub.dataset.metaschedule.lines import STORED_FAILURE_S
 
 _BATCH_ROWS = 2048
 # This many spare rows can replace programs that do not replay.
@@ -107,7 +107,7 @@ class ExportSelection:
         best: dict[int, list[tuple[float, str]]] = {}
         for batch in self._batches(["record_id", "workload_id", "status", "run_s"], self.where):
             latency_s = median_latency_s(batch["run_s"])
-            good = (latency_s > 0) & (latency_s < FAILED_S)
+            good = (latency_s > 0) & (latency_s < STORED_FAILURE_S)
             for position in np.flatnonzero(good & np.array(pc.equal(batch["status"], "ok"))):
                 number = groups.get(batch["workload_id"][position].as_py())
                 if number is not None:

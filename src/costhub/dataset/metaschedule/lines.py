@@ -40,8 +40,10 @@ _TEXT_ANYWAY, _LINES_ANYWAY = 1 << 30, 1_000_000
 """What even a small archive may stand for."""
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
-FAILED_S = 1e9
-"""MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
+STORED_FAILURE_S = 1e10
+"""The seconds that MetaSchedule's AddToDatabase stores for a program that did not build or run."""
+FAILED_FROM_S = 1e9
+"""A program that is read from a database with as many seconds, or more, counts as failed."""
 UNMEASURED_S = 2e9
 """Seconds that `costhub compile` stores for an unmeasured program. TVM uses such a record if a workload has
 no other, and prefers any measured one; costhub does not count it as a measurement."""
@@ -268,7 +270,7 @@ def _run_s(run_secs: Any) -> tuple[float, ...]:
         raise DataError(f"its run_secs {run_secs!r:.60} are not all positive and finite")
     if run_secs == [UNMEASURED_S]:
         raise DataError("its program was never measured: `costhub compile` chose it")
-    return () if max(run_secs) >= FAILED_S else tuple(map(float, run_secs))
+    return () if max(run_secs) >= FAILED_FROM_S else tuple(map(float, run_secs))
 
 
 def _arguments(value: Any) -> Arguments | None:

@@ -15,12 +15,10 @@ import numpy as np
 
 from costhub.collector.propose.draws import Draws, trace_key
 from costhub.collector.propose.spaces import DesignSpace
-from costhub.dataset.metaschedule.lines import UNMEASURED_S
+from costhub.dataset.metaschedule.lines import STORED_FAILURE_S, UNMEASURED_S
 from costhub.models.protocol import Scores
 
 _Made = TypeVar("_Made")
-FAILED_S = 1e10
-"""The seconds that TVM records for a program that failed (src/s_tir/meta_schedule/measure_callback)."""
 EPSILON = 0.05
 """Share of candidates that are chosen at random, as in AutoTVM."""
 MIN_SCORE = 1e-9
@@ -61,7 +59,7 @@ def read_records(database: Any, target: Any, workload: Any = None, *, unmeasured
             seconds = tuple(float(s) for s in record.run_secs or ())
             if seconds == (UNMEASURED_S,) and not unmeasured:
                 continue
-            records.append(DatabaseRecord(record, seconds if seconds and max(seconds) < FAILED_S else None))
+            records.append(DatabaseRecord(record, seconds if seconds and max(seconds) < STORED_FAILURE_S else None))
     return records
 
 
