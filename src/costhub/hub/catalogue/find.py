@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ class ResolvedModel:
     """The model that an address refers to."""
 
     entry: ModelEntry
-    explain: Callable[[], str]
-    """Returns the sentence of `reason`."""
+    reason: str
+    """Why it was chosen, in a readable sentence."""
     commit: str | None = None
     """Commit on the Hugging Face hub, where anyone may have written the model; None for a folder on this machine."""
 
@@ -36,11 +35,6 @@ class ResolvedModel:
     def revision(self) -> str | None:
         """The sha256 of its content, or the commit on the Hugging Face hub; None for a folder without a manifest."""
         return self.commit or (self.entry.manifest.revision if self.entry.has_manifest else None)
-
-    @property
-    def reason(self) -> str:
-        """Why it was chosen, in a readable sentence."""
-        return self.explain()
 
 
 def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
@@ -91,7 +85,7 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
             "with `costhub collect` and `costhub train`."
         )
     found = find_model(nearest.device_id, arch=arch)
-    return replace(found, explain=partial(_nearest, found, nearest, descriptor.get("device_id")))
+    return replace(found, reason=_nearest(found, nearest, descriptor.get("device_id")))
 
 
 def kinds_of(entry: ModelEntry) -> tuple[str, ...]:
@@ -180,14 +174,14 @@ def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) ->
             f"The hubs here hold no {f'{arch} ' if arch else ''}model of a {descriptor.get('kind')} device. "
             "Give the address of a model elsewhere, or train one with `costhub train`."
         )
-    return [ResolvedModel(entry, partial(_named, entry)) for entry in chosen]
+    return [ResolvedModel(entry, _named(entry)) for entry in chosen]
 
 
 def _from_hugging_face(address: Address, arch: str | None) -> ResolvedModel:
     snapshot = fetch_snapshot(address.name, address.revision)
     entry = read_entry(snapshot.folder, name=address.name, origin="the Hugging Face hub")
     _check_arch(entry, arch)
-    return ResolvedModel(entry, lambda: f"It is {address} at commit {snapshot.commit[:12]}.", snapshot.commit)
+    return ResolvedModel(entry, f"It is {address} at commit {snapshot.commit[:12]}.", snapshot.commit)
 
 
 def _from_folder(folder: Path, arch: str | None) -> ResolvedModel:
@@ -197,7 +191,7 @@ def _from_folder(folder: Path, arch: str | None) -> ResolvedModel:
         raise ModelError(f"{folder} {what}. Give the folder that `costhub train` or `adapt` wrote with --out{own}.")
     entry = read_entry(folder, name=f"local/{folder.resolve().name}", origin=f"the folder {folder}")
     _check_arch(entry, arch)
-    return ResolvedModel(replace(entry, is_published=False), lambda: f"It is the folder {folder}.")
+    return ResolvedModel(replace(entry, is_published=False), f"It is the folder {folder}.")
 
 
 def _check_arch(entry: ModelEntry, arch: str | None) -> None:
@@ -210,7 +204,7 @@ def _from_index(address: Address, arch: str | None) -> ResolvedModel:
     exact = [entry for entry in entries if entry.name == address.name]
     if exact:
         _check_arch(exact[0], arch)
-        return _pinned(exact, address, partial(_named, exact[0]))
+        return _pinned(exact, address, _named(exact[0]))
     resolved = _resolved(address.name, entries)
     if resolved.arch and arch not in (None, resolved.arch):
         raise AddressError(
@@ -224,7 +218,7 @@ def _from_index(address: Address, arch: str | None) -> ResolvedModel:
     if not of_arch:
         have = ", ".join(sorted({entry.arch for entry in of_device}))
         raise ModelError(f"{device_id} has no {arch} model; it has {have}. Leave --arch out to take the best.")
-    return _pinned(of_arch, address, partial(_best, of_arch, device_id, arch))
+    return _pinned(of_arch, address, _best(of_arch, device_id, arch))
 
 
 def _resolved(name: str, entries: Sequence[ModelEntry]) -> ResolvedName:
@@ -238,11 +232,11 @@ def _resolved(name: str, entries: Sequence[ModelEntry]) -> ResolvedName:
         return resolve_name(name, [*indexed, *(Device(device_id=each, kind="unknown") for each in named)], entries)
 
 
-def _pinned(entries: Sequence[ModelEntry], address: Address, explain: Callable[[], str]) -> ResolvedModel:
-    """The first entry, or the first one with the address's revision."""
+def _pinned(entries: Sequence[ModelEntry], address: Address, reason: str) -> ResolvedModel:
+    """The first entry, for a reason, or the first one with the address's revision."""
     pin = address.revision
     if pin is None:
-        return ResolvedModel(entries[0], explain)
+        return ResolvedModel(entries[0], reason)
     if not _PINNED_REVISION.fullmatch(pin):
         raise AddressError(
             f"{address} pins the revision {pin!r}; outside the Hugging Face hub a revision is "
@@ -250,7 +244,7 @@ def _pinned(entries: Sequence[ModelEntry], address: Address, explain: Callable[[
         )
     for entry in entries:
         if entry.manifest.revision.startswith(pin):
-            return ResolvedModel(entry, lambda: f"It is the model with the pinned revision {pin}.")
+            return ResolvedModel(entry, f"It is the model with the pinned revision {pin}.")
     have = ", ".join(f"{entry.name}@{entry.manifest.revision[:12]}" for entry in entries)
     raise ModelError(f"No model for {address.name} has the revision {pin}; there is {have}.")
 
