@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -14,8 +12,8 @@ from typing import Any
 
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError, DeviceError, class_and_line
-from costhub.files import cache_root, read_regular, refuse_newer
-from costhub.hub.catalogue.hubs import EMBEDDED, hub_roots, is_plain_name
+from costhub.files import cache_root, read_regular, refuse_newer, write_replacing
+from costhub.hub.catalogue.hubs import hub_roots, is_plain_name
 
 MAX_INDEX_BYTES = 16 << 20
 """Size limit of an index, which takes about two kB per device."""
@@ -219,7 +217,7 @@ def knows_instructions(names: Iterable[str], device: Mapping[str, Any]) -> bool:
     return any(each.simd_bits == device.get("simd_bits") and own & set(each.isa_features) for each in known)
 
 
-def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.json") -> Device:
+def register_device(row: Mapping[str, Any], *, path: Path) -> Device:
     """Puts a device into an index file, replacing any device with the same id.
 
     Columns missing from the new row keep their old values, and aliases accumulate: identifying again loses nothing.
@@ -242,15 +240,8 @@ def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.
 
 def _write_devices(path: Path, rows: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".devices-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"version": INDEX_VERSION, "devices": rows}, file, indent=2)
-            file.write("\n")
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    content = json.dumps({"version": INDEX_VERSION, "devices": rows}, indent=2)
+    write_replacing(path, f"{content}\n".encode())
     _read_devices.cache_clear()
 
 
