@@ -117,27 +117,16 @@ def finish_network(
     Raises:
         MeasureError: A child process does not start.
     """
-    report_step, stages = on_step or (lambda _: None), StageTimer()
-
-    def timed(finished: FinishedNetwork, inputs: tuple[Any, ...]) -> FinishedNetwork:
-        report_step(f"checking and timing {label}")
-        try:
-            with stages.during(CHECKING), _network_timer(inputs, finished, boards) as timer:
-                finished = _loaded(timer, finished, forms, torch_compile=TORCH_COMPILE in beside)
-                with stages.during(TIMING):
-                    finished = replace(finished, latencies=timer.measure())
-                finished = replace(finished, notes=(*finished.notes, *timer.notes))
-        except (MeasureError, DeviceError) as error:  # no board, or one of a different kind
-            finished = replace(finished, error=str(error))
-        if boards is not None and finished.latencies:
-            finished = replace(finished, notes=(f"{label} was run and timed on a board.", *finished.notes))
-        return _with_stages(finished, stages)
-
+    report_step = on_step or (lambda _: None)
     report_step(f"compiling {label}")
     failing = f"The network {label} was tuned, but TVM cannot compile it as a whole"
     is_wanted = UNTUNED in beside or boards is not None or _kind_of(target) != "cpu"
     with _forms(network, target, database, lowering, with_untuned=is_wanted) as forms:
-        return _finished(forms, label, out, timed, failing)
+        finished, inputs = _compiled(forms, label, out, failing)
+        if inputs is not None:
+            report_step(f"checking and timing {label}")
+            finished = _timed(finished, inputs, forms, boards, torch_compile=TORCH_COMPILE in beside)
+        return _kept(finished, forms, out)
 
 
 def finish_untimed(
@@ -167,18 +156,17 @@ def finish_untimed(
         MeasureError: A child process does not start.
     """
     report_step, stages = on_step or (lambda _: None), StageTimer()
-
-    def checked(finished: FinishedNetwork, inputs: tuple[Any, ...]) -> FinishedNetwork:
-        if not runs_here:
-            return replace(finished, notes=(f"{label} is for another machine, so it was not run.",))
-        report_step(f"checking {label}")
-        with stages.during(CHECKING), NetworkTimer(inputs, finished.threads) as timer:
-            finished = _loaded(timer, finished, forms, torch_compile=False)
-        return _with_stages(finished, stages)
-
     report_step(f"compiling {label}")
     with _forms(network, target, database, lowering, is_compared=runs_here) as forms:
-        return _finished(forms, label, out, checked, f"TVM cannot compile {label} as a whole")
+        finished, inputs = _compiled(forms, label, out, f"TVM cannot compile {label} as a whole")
+        if inputs is not None and runs_here:
+            report_step(f"checking {label}")
+            with stages.during(CHECKING), NetworkTimer(inputs, finished.threads) as timer:
+                finished = _loaded(timer, finished, forms, torch_compile=False)
+            finished = _with_stages(finished, stages)
+        elif inputs is not None:
+            finished = replace(finished, notes=(f"{label} is for another machine, so it was not run.",))
+        return _kept(finished, forms, out)
 
 
 @dataclass(frozen=True)
@@ -243,34 +231,56 @@ def _forms(
         yield replace(forms, with_untuned=with_untuned or (is_compared and forms.reference == UNTUNED))
 
 
-def _finished(
-    forms: _Forms,
-    label: str,
-    out: Path,
-    examine: Callable[[FinishedNetwork, tuple[Any, ...]], FinishedNetwork],
-    failing: str,
-) -> FinishedNetwork:
-    """Compiles a network, examines what was built, and keeps the tuned library if nothing is wrong with it.
+def _compiled(forms: _Forms, label: str, out: Path, failing: str) -> tuple[FinishedNetwork, tuple[Any, ...] | None]:
+    """Compiles a network, whose library of an earlier search is removed first.
 
     Args:
         forms: What is compiled.
         label: As for `finish_network`.
         out: See there.
-        examine: Takes what is known of the network, and its inputs.
         failing: The beginning of the sentence that says that TVM cannot compile it.
+
+    Returns:
+        What is known of the network, and its inputs; None instead of these if it cannot be compiled.
     """
-    library = out / f"{label}.so"
-    library.unlink(missing_ok=True)  # of an earlier search
+    _library(out, label).unlink(missing_ok=True)
     threads = int(json.loads(forms.target).get("num-cores") or core_count())
     begun = FinishedNetwork(label, threads, device_kind=_kind_of(forms.target), reference=forms.reference)
     built = forms.build()
     if isinstance(built, str):
-        return replace(begun, error=f"{failing}: {built.rstrip('.')}.")
-    finished = examine(_described(begun, built, forms.lowering), built.inputs)
-    if finished.error is None:
-        _publish(Path(forms.tuned), library)
-        finished = replace(finished, library=str(library))
-    return finished
+        return replace(begun, error=f"{failing}: {built.rstrip('.')}."), None
+    return _described(begun, built, forms.lowering), built.inputs
+
+
+def _timed(
+    finished: FinishedNetwork, inputs: tuple[Any, ...], forms: _Forms, boards: Boards | None, *, torch_compile: bool
+) -> FinishedNetwork:
+    """A compiled network, checked and timed."""
+    stages = StageTimer()
+    try:
+        with stages.during(CHECKING), _network_timer(inputs, finished, boards) as timer:
+            finished = _loaded(timer, finished, forms, torch_compile=torch_compile)
+            with stages.during(TIMING):
+                finished = replace(finished, latencies=timer.measure())
+            finished = replace(finished, notes=(*finished.notes, *timer.notes))
+    except (MeasureError, DeviceError) as error:  # no board, or one of a different kind
+        finished = replace(finished, error=str(error))
+    if boards is not None and finished.latencies:
+        finished = replace(finished, notes=(f"{finished.network} was run and timed on a board.", *finished.notes))
+    return _with_stages(finished, stages)
+
+
+def _kept(finished: FinishedNetwork, forms: _Forms, out: Path) -> FinishedNetwork:
+    """Keeps the tuned library if nothing is wrong with the network."""
+    if finished.error is not None:
+        return finished
+    library = _library(out, finished.network)
+    _publish(Path(forms.tuned), library)
+    return replace(finished, library=str(library))
+
+
+def _library(out: Path, label: str) -> Path:
+    return out / f"{label}.so"
 
 
 def _with_stages(finished: FinishedNetwork, stages: StageTimer) -> FinishedNetwork:
