@@ -92,7 +92,7 @@ def test_a_device_of_the_index_and_a_target_alone_are_only_built_for() -> None:
     other = next(name for name in ("amd-epyc-zen4-2c", "amd-epyc-zen5-2c") if name not in local_names())
     indexed, alone = find_target(other), find_target(json.dumps(ARM))
 
-    assert json.loads(indexed.target.target) == json.loads(find_device(other).target)  # type: ignore[union-attr,arg-type]
+    assert json.loads(indexed.target.text) == json.loads(find_device(other).target)  # type: ignore[union-attr,arg-type]
     assert not indexed.target.runs_here
     assert not alone.target.runs_here
     assert (alone.row["device_id"], alone.row["cores"], alone.row["simd_bits"]) == ("cortex-a72-4c", 4, 128)
@@ -104,7 +104,7 @@ def test_a_file_describes_a_device_that_nobody_has_listed(tmp_path: Path) -> Non
     found = find_target(str(tmp_path / "acme.json"))
 
     assert (found.row["device_id"], found.row["peak_gflops"]) == ("acme-one-2c", row["peak_gflops"])
-    assert json.loads(found.target.target)["mcpu"] == "znver4"
+    assert json.loads(found.target.text)["mcpu"] == "znver4"
     assert not found.target.runs_here
 
 

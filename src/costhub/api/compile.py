@@ -286,7 +286,7 @@ class _Compilation:
         own = frozenset(job.name for job in jobs)
         target, networks = self.found.target, self.subjects.networks
         unlinked = self._unlinked()
-        jobs += network_jobs(networks, target.target, self.options.lowering, stages=self.stages)
+        jobs += network_jobs(networks, target.text, self.options.lowering, stages=self.stages)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
         check_different(jobs)
@@ -315,7 +315,7 @@ class _Compilation:
             "%s will not be compiled as a whole: no linker for %s is installed; on Debian, install lld or the binutils "
             "for it. Schedules of the kernels will be in the database.",
             " and ".join(networks),
-            json.loads(target.target).get("mtriple"),
+            json.loads(target.text).get("mtriple"),
         )
         return networks
 
@@ -358,7 +358,7 @@ class _Compilation:
             finish_untimed(
                 network,
                 label=label,
-                target=target.target,
+                target=target.text,
                 database=self.out,
                 out=self.out,
                 lowering=self.options.lowering,
@@ -382,7 +382,7 @@ class _Compilation:
             "costhub": KIND,
             "version": REPORT_VERSION,
             "device": self.found.row["device_id"],
-            "target": json.loads(self.found.target.target),
+            "target": json.loads(self.found.target.text),
             "is_finished": True,
             "runs_here": self.found.target.runs_here,
             "model": self.model.name,

@@ -78,7 +78,7 @@ class CompiledKernel:
 class CompileTarget:
     """What to compile for."""
 
-    target: str
+    text: str
     """The TVM target, as JSON, with ``num-cores``."""
     threads: int | None = None
     """Threads of programs that are run for the check; None if this machine cannot run them."""
@@ -91,7 +91,7 @@ class CompileTarget:
     @property
     def suffix(self) -> str:
         """Ending of the libraries' names: that of object files if no linker for the target is installed."""
-        triple = json.loads(self.target).get("mtriple")
+        triple = json.loads(self.text).get("mtriple")
         return ".so" if triple is None or can_link(triple) else ".o"
 
 
@@ -130,11 +130,11 @@ def compile_kernels(
     database = SearchDatabase(out.path)
     done: list[CompiledKernel] = []
     with ExitStack() as held:
-        builder = held.enter_context(Builder(target.target, timeout_s=BUILD_TIMEOUT_S))
+        builder = held.enter_context(Builder(target.text, timeout_s=BUILD_TIMEOUT_S))
         builder.launch()
         runner = None
         if target.threads is not None:
-            runner = held.enter_context(Runner(target.target, threads=target.threads, timeout_s=RUN_TIMEOUT_S))
+            runner = held.enter_context(Runner(target.text, threads=target.threads, timeout_s=RUN_TIMEOUT_S))
             runner.launch()
         # The top-ranked program is built while the next workload is ranked.
         begun: list[_Kernel] = []
@@ -144,7 +144,7 @@ def compile_kernels(
         for kernel in begun:
             chosen, found = kernel.first_right(builder, runner)
             if chosen is not None:
-                _keep(database, kernel.job, chosen, target.target)
+                _keep(database, kernel.job, chosen, target.text)
             if chosen is not None and kernel.job.name in libraries:
                 library = out.path / f"{file_name(kernel.job.name)}{target.suffix}"
                 library.unlink(missing_ok=True)  # a link would be written through
@@ -198,10 +198,10 @@ class _Kernel:
         builder: Builder,
     ) -> _Kernel:
         """Ranks the programs of a workload."""
-        ranking = rank_programs(job.mod, target.target, model, known, plan)
+        ranking = rank_programs(job.mod, target.text, model, known, plan)
         # A schedule takes much memory, and a network has many kernels.
         ranking = replace(ranking, programs=ranking.programs[:MOST_ATTEMPTS])
-        default = default_program(job.mod, target.target) if target.runs_here and ranking.programs else None
+        default = default_program(job.mod, target.text) if target.runs_here and ranking.programs else None
         return cls(job, ranking, default, builder)
 
     def first_right(self, builder: Builder, runner: Runner | None) -> tuple[RankedProgram | None, CompiledKernel]:
