@@ -130,12 +130,12 @@ def _read_target(text: str) -> dict[str, Any]:
             f'A target needs "kind": "llvm" and "num-cores", the number of threads (at most {_MOST_CORES:,}), as in '
             f"{_EXAMPLE}."
         )
-    _refuse_unprintable(target, text)
+    refuse_unprintable(target)
     return dict(target)
 
 
 def refuse_llvm_options(target: Mapping[str, Any], device: str) -> None:
-    """Refuses the target of a file, or of a row, that sets options of LLVM or has texts that a terminal obeys.
+    """Refuses the target of a file, or of a row, that sets options of LLVM.
 
     Args:
         target: A TVM target of the kind llvm.
@@ -143,16 +143,19 @@ def refuse_llvm_options(target: Mapping[str, Any], device: str) -> None:
 
     Raises:
         DeviceError: It sets options of LLVM.
-        ArgumentError: It has characters that cannot be printed.
     """
     if _LLVM_OPTIONS in target:
         raise DeviceError(f"The target in {device} has {_LLVM_OPTIONS}: no options of LLVM are taken from a file.")
-    _refuse_unprintable(target, json.dumps(target))
 
 
-def _refuse_unprintable(target: Mapping[str, Any], text: str) -> None:
-    if not all(part.isprintable() for part in _texts(target)):  # LLVM prints what it does not know
-        raise ArgumentError(f"The target {text!r:.99} has characters that cannot be printed.")
+def refuse_unprintable(target: Mapping[str, Any]) -> None:
+    """Refuses a target with texts that a terminal obeys: LLVM prints what it does not know.
+
+    Raises:
+        ArgumentError: It has characters that cannot be printed.
+    """
+    if not all(part.isprintable() for part in _texts(target)):
+        raise ArgumentError(f"The target {json.dumps(target)!r:.99} has characters that cannot be printed.")
 
 
 def _texts(target: Mapping[str, Any]) -> Iterator[str]:

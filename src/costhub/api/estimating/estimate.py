@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.compile_inputs import check_llvm, data_folders, refuse_llvm_options
+from costhub.api.compile_inputs import check_llvm, data_folders, refuse_llvm_options, refuse_unprintable
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.errors import ArgumentError, DeviceError
@@ -170,6 +170,7 @@ def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], di
     target = _target_of(row)
     if is_told and target is not None and target.get("kind") == "llvm":
         refuse_llvm_options(target, str(row["device_id"]))
+        refuse_unprintable(target)
         check_llvm(target, advice=f"The row of {row['device_id']} has it in its target.")
     return figures, target
 
