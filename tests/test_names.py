@@ -1,6 +1,8 @@
-"""What a mistyped name may have meant."""
+"""What a mistyped name may have meant, and which names can be those of files."""
 
-from costhub.names import close_names
+import pytest
+
+from costhub.names import close_names, is_plain_name
 
 
 def test_the_closest_comes_first_whatever_its_case() -> None:
@@ -9,3 +11,18 @@ def test_the_closest_comes_first_whatever_its_case() -> None:
 
 def test_nothing_is_close_to_nonsense() -> None:
     assert close_names("qqqq", ["matmul", "resnet18"]) == []
+
+
+@pytest.mark.parametrize("name", ["a", "Zen5-2c", "sse4.2", "any_cpu+1", "0"])
+def test_letters_digits_and_a_few_signs_make_a_plain_name(name: str) -> None:
+    assert is_plain_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "-x", "a/b", "..", "a b", "zen\n", "ä", None, 5])
+def test_what_no_file_should_be_called_is_no_plain_name(name: object) -> None:
+    assert not is_plain_name(name)
+
+
+def test_a_plain_name_may_be_limited_in_length() -> None:
+    assert is_plain_name("a" * 120, most=120)
+    assert not is_plain_name("a" * 121, most=120)

@@ -1,12 +1,14 @@
-"""Provides close_names: suggestions for a mistyped name; and names shared by several stages."""
+"""Provides close_names, suggestions for a mistyped name, and is_plain_name; and names shared by several stages."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 
 EMULATOR = "emulator"
 """The vendor of an emulated CPU: measurements there are of the emulation."""
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
@@ -18,3 +20,19 @@ def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
     """
     folded = {k.casefold(): k for k in known}
     return [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.5)]
+
+
+def is_plain_name(value: object, *, most: int | None = None) -> bool:
+    """Whether it can name a device, an architecture, a split or the folder of one.
+
+    Such a name consists of letters, digits and `._+-`, and begins with a letter or digit.
+
+    Args:
+        value: Anything.
+        most: The most characters; any number by default.
+
+    Example:
+        >>> is_plain_name("zen5-2c"), is_plain_name("../zen5"), is_plain_name("zen5-2c", most=6), is_plain_name(5)
+        (True, False, False, False)
+    """
+    return isinstance(value, str) and _PLAIN.fullmatch(value) is not None and (most is None or len(value) <= most)

@@ -17,6 +17,7 @@ from costhub.cli.shared.figures import described_figures, figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
 from costhub.cli.shared.options import ListingCommand, named_options, named_values, seed_option
+from costhub.names import is_plain_name
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -282,8 +283,6 @@ def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, stopping
 
 
 def _plain_name(value: str | None) -> str | None:
-    from costhub.hub.catalogue.hubs import is_plain_name
-
     if value is not None and not is_plain_name(value):
         raise click.BadParameter(f"{value!r} is not a device name; expected letters, digits and . _ + -")
     return value

@@ -11,7 +11,6 @@ import csv
 import hashlib
 import io
 import json
-import re
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -31,6 +30,7 @@ from costhub.dataset.load import among
 from costhub.dataset.programs import IntArray, Programs, workload_uses
 from costhub.errors import ArgumentError, DataError
 from costhub.files import open_regular, read_regular, refuse_newer, write_replacing
+from costhub.names import is_plain_name
 
 TASK_VERSION = 1
 """Raised with every change that makes older tasks unreadable."""
@@ -49,7 +49,8 @@ _WORKLOAD = ("workload_id", "name", "operator", "shapes", "dtypes", "flop", "byt
 _TEXTS = ("device_id", "workload_id", "program_id", "target", "trace", "module_json")
 _SHARED = ("device_id", "workload_id", "target")
 """Texts that many programs have in common."""
-_DEVICE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,120}")
+_MOST_DEVICE_ID = 121
+"""Characters: the feature cache has folders of these names."""
 _Row = Mapping[str, Any]
 Key = tuple[str, str]
 """Device id and program id: one program of a task."""
@@ -103,7 +104,7 @@ class HiddenTask:
         devices, named = about.get("devices"), {row["device_id"] for row in rows}
         if not rows:
             raise DataError(f"{path / PROGRAMS} has no programs. Get the task again.")
-        if not all(_DEVICE_ID.fullmatch(name) for name in named):  # the feature cache has folders of these names
+        if not all(is_plain_name(name, most=_MOST_DEVICE_ID) for name in named):
             raise DataError(f"{path / PROGRAMS} has a device whose name no folder can have. Get the task again.")
         if not isinstance(devices, dict) or named - devices.keys():
             raise DataError(f"{path / TASK} does not describe the devices of all programs. Get the task again.")
@@ -198,7 +199,7 @@ def hide_latencies(
     if out.absolute() in latencies.absolute().parents:
         raise ArgumentError(f"{latencies} would lie in the task, which everybody reads. Keep the latencies elsewhere.")
     folder = DataFolder.open(data)
-    if unfit := [device_id for device_id in sorted(devices) if not _DEVICE_ID.fullmatch(device_id)]:
+    if unfit := [each for each in sorted(devices) if not is_plain_name(each, most=_MOST_DEVICE_ID)]:
         raise ArgumentError(f"{unfit[0]!r} cannot name a device of a task: letters, digits and . _ + - may.")
     found = _measured(folder, sorted(devices), workloads)
     if not found:

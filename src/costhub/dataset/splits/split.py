@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from costhub.errors import DataError, UnknownNameError
 from costhub.files import read_regular, write_replacing
-from costhub.names import close_names
+from costhub.names import close_names, is_plain_name
 from costhub.terminal_text import counted
 
 KINDS = ("workload", "network", "operator", "device")
@@ -21,7 +20,7 @@ SPLITS_FOLDER = "splits"
 MOST_SPLIT_BYTES = 16 << 20
 """The ids of 200,000 workloads take 14 MB."""
 
-_SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
+_MOST_NAME = 120
 _LISTS = ("train", "test")
 _LATER_LISTS = ("hold_out", "train_devices", "test_devices")
 
@@ -180,8 +179,10 @@ def put_split(folder: str | Path, split: Split, *, into: str | Path | None = Non
     Raises:
         DataError: Another split has that name, or the name cannot be a file name.
     """
-    if not _SPLIT_NAME.fullmatch(split.name):
-        raise DataError(f"{split.name!r} cannot name a split; use letters, digits, dots and dashes, 120 at most.")
+    if not is_plain_name(split.name, most=_MOST_NAME):
+        raise DataError(
+            f"{split.name!r} cannot name a split; use letters, digits, dots and dashes, {_MOST_NAME} at most."
+        )
     path = (Path(folder) / SPLITS_FOLDER if into is None else Path(into)) / f"{split.name}.json"
     if path.exists():
         if read_regular(path, limit=MOST_SPLIT_BYTES, error=DataError) != split_text(split).encode():

@@ -13,7 +13,8 @@ from typing import Any
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError, DeviceError, class_and_line
 from costhub.files import cache_root, read_regular, refuse_newer, write_replacing
-from costhub.hub.catalogue.hubs import hub_roots, is_plain_name
+from costhub.hub.catalogue.hubs import hub_roots
+from costhub.names import is_plain_name
 
 MAX_INDEX_BYTES = 16 << 20
 """Size limit of an index, which takes about two kB per device."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from costhub.errors import CosthubError, ModelError
 from costhub.files import read_regular
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.manifest import MANIFEST, Manifest, read_manifest, scan
+from costhub.names import is_plain_name
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"
 """The hub shipped in the package."""
@@ -26,7 +26,6 @@ CONFIG = "config.json"
 EVALUATION = "evaluation.json"
 CONDITIONED = "conditioned"
 """The architecture of models that take the device as an input."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 MAX_CONFIG_BYTES = 16 << 20
 """The configuration of a tree model may contain its scaler and splits, and its figures one row per workload."""
 
@@ -245,11 +244,6 @@ def read_config(folder: Path) -> dict[str, Any]:
             f"{path} does not say which architecture and device the model is for; expected arch, device_id."
         )
     return config
-
-
-def is_plain_name(value: object) -> bool:
-    """Whether it can name a device or an architecture: letters, digits and `._+-`, beginning with a letter or digit."""
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def training_devices(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from typing import Any
 
 from costhub.errors import DataError, UnknownNameError, last_line
 from costhub.files import read_regular, refuse_newer
-from costhub.hub.catalogue.hubs import is_plain_name
-from costhub.names import close_names
+from costhub.names import close_names, is_plain_name
 
 SOURCES_FILE = Path(__file__).with_name("sources.yaml")
 """The sources that costhub knows; their measurements are not part of it."""
