@@ -88,15 +88,25 @@ def replay(mod: Any, trace_json: str) -> Any:
 def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
     """Rejects what TVM 0.27 trusts even though it crashes it, makes it compute for minutes or runs foreign code.
 
-    TVM writes to the position given by a decision's number, divides by the tiles of a loop, and links the code that
-    an annotation imports (`imports_code`).
+    TVM links the code that an annotation imports (`imports_code`); see also `check_positions`.
 
     Raises:
-        WorkloadError: A decision belongs to no instruction, a tile is not positive, an annotation imports code, or
-            the two are not lists of instructions and of pairs.
+        WorkloadError: An annotation imports code, or as for `check_positions`.
     """
     if imports_code(instructions):
         raise WorkloadError("its trace has an annotation that may import code (pragma_import_llvm or the like)")
+    check_positions(instructions, decisions)
+
+
+def check_positions(instructions: list[Any], decisions: list[Any]) -> None:
+    """Rejects decisions that TVM 0.27 trusts even though they crash it or make it compute for minutes.
+
+    TVM writes to the position given by a decision's number, and divides by the tiles of a loop.
+
+    Raises:
+        WorkloadError: A decision belongs to no instruction, a tile is not positive, or the two are not lists of
+            instructions and of pairs.
+    """
     try:
         numbers, count = [int(number) for number, _ in decisions], len(instructions)
     except (ValueError, TypeError, OverflowError) as error:

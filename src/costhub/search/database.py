@@ -11,7 +11,7 @@ from typing import Any
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S, WORKLOADS_FILE
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
-from costhub.dataset.trace import check_decisions, imports_code
+from costhub.dataset.trace import check_positions, imports_code
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
@@ -200,7 +200,7 @@ def _refuse_hostile_lines(records: Path) -> None:
     """Refuses a database with a line that crashes TVM, or whose programs run more than what they compute.
 
     Raises:
-        DataError: A line is blank, is not a record, or has a trace that `check_decisions` rejects.
+        DataError: A line is blank, is not a record, or has a trace that imports code or that `check_positions` rejects.
     """
     if not records.exists():
         return
@@ -223,7 +223,7 @@ def _why_hostile(line: bytes) -> str:
     if imports_code(instructions):
         return "has a schedule that imports code, which would run here"
     try:
-        check_decisions(instructions, decisions)
+        check_positions(instructions, decisions)
     except WorkloadError as error:
         return f"has a schedule that TVM must not read: {error}"
     return ""

@@ -63,7 +63,7 @@ def list_waiting(where: str | None = None) -> list[WaitingContribution]:
     if where is not None and where.startswith(HF_PREFIX):
         return list(_pull_requests(parse_address(where).name))
     with Child(limits=FOR_STRANGERS, is_shared=False) as child:  # it starts with the first contribution
-        return [_in_folder(place, child) for folder in _datasets(where).values() for place in _inbox(folder)]
+        return [_in_folder(*sent, child) for folder in _datasets(where).values() for sent in _inbox(folder)]
 
 
 def _datasets(where: str | None) -> Mapping[str, Path]:
@@ -76,10 +76,10 @@ def _datasets(where: str | None) -> Mapping[str, Path]:
     return {folder.name: folder}
 
 
-def _inbox(dataset: Path) -> list[Path]:
-    """The contributions to a dataset, the oldest first."""
+def _inbox(dataset: Path) -> list[tuple[float, Path]]:
+    """The contributions to a dataset, and when each was written, the oldest first."""
     places = [path for path in dataset.glob(f"{INBOX}/*") if path.is_dir() and not path.name.startswith(".")]
-    return sorted(places, key=lambda path: (_sent_s(path), path.name))
+    return sorted(((_sent_s(path), path) for path in places), key=lambda sent: (sent[0], sent[1].name))
 
 
 def _sent_s(place: Path) -> float:
@@ -90,8 +90,8 @@ def _sent_s(place: Path) -> float:
         return 0.0
 
 
-def _in_folder(place: Path, child: Child) -> WaitingContribution:
-    since = datetime.fromtimestamp(_sent_s(place), timezone.utc).date().isoformat()
+def _in_folder(sent_s: float, place: Path, child: Child) -> WaitingContribution:
+    since = datetime.fromtimestamp(sent_s, timezone.utc).date().isoformat()
     if place.is_symlink():
         return WaitingContribution(str(place), since=since, problem="it is a link")
     try:
