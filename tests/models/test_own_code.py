@@ -14,7 +14,7 @@ import pytest
 from costhub.api.models import load_model
 from costhub.api.replay.bench import BenchOptions, bench_search
 from costhub.errors import ArgumentError, CosthubError, ModelError
-from costhub.models.own_code import OwnModel, imported, own_scorer
+from costhub.models.own_code import OwnModel, imported, scorer_given
 from costhub.search.replay.judge import ReplaySettings
 from costhub.search.replay.strategies import RandomOrder
 
@@ -75,11 +75,11 @@ def test_a_model_keeps_its_attributes_and_lists_are_scores() -> None:
 def test_a_trained_model_stays_what_it_is_and_a_name_is_none() -> None:
     trained = load_model("nvidia-h200", arch="gbt")
 
-    assert own_scorer(trained) is trained
-    assert own_scorer("nvidia-h200") is None
-    assert own_scorer(None) is None
+    assert scorer_given(trained) is trained
+    assert scorer_given("nvidia-h200") is None
+    assert scorer_given(None) is None
     with pytest.raises(ArgumentError, match="no method `predict"):
-        own_scorer(object())
+        scorer_given(object())
 
 
 def test_a_name_of_a_module_is_imported() -> None:

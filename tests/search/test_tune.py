@@ -234,7 +234,7 @@ def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, meas
     (found,) = search_all(tmp_path, measurer, model, [job], trials=64, rule=TwoBatches(), on_batch=told.append)
 
     assert found.trials == 16
-    assert [standing.stopped for standing in told] == [None, None, None, TwoBatches.why]
+    assert [state.stopped for state in told] == [None, None, None, TwoBatches.why]
     assert (told[-1].trials, told[-1].most) == (16, 64)
 
 

@@ -22,7 +22,7 @@ from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import ResolvedModel
 from costhub.hub.data import DataAddress, find_data
 from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_blocks
-from costhub.models.own_code import learned_from, own_scorer
+from costhub.models.own_code import learned_from, scorer_given
 from costhub.models.protocol import CostModel, Scores
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def evaluate(
         pairwise      0.899 ±0.008
         spearman      0.928 ±0.010
     """
-    choice = own_scorer(model) or resolve_model(str(model))
+    choice = scorer_given(model) or resolve_model(str(model))
     if isinstance(data, str | os.PathLike | DataAddress):
         place = data if isinstance(data, DataAddress) else find_data(data)
         chosen, devices = find_measurements(place, device, split)  # before the model loads torch or XGBoost
@@ -111,7 +111,7 @@ def evaluate_measurements(
     """What `evaluate` returns for data given by name, once the model and the measurements have been found.
 
     Args:
-        choice: The model, from `resolve_model` or `own_scorer`.
+        choice: The model, from `resolve_model` or `scorer_given`.
         place: Where the measurements are.
         split: As `find_measurements` returns it.
         devices: As `find_measurements` returns them.

@@ -19,7 +19,7 @@ from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import Device
 from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores
-from costhub.models.own_code import learned_from, name_of, own_scorer
+from costhub.models.own_code import learned_from, name_of, scorer_given
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def submit_scores(
     if Path(out).exists():
         raise ArgumentError(f"{out} exists. Choose another name, or remove the folder.")
     opened = HiddenTask.open(task)
-    own = own_scorer(model)
+    own = scorer_given(model)
     bound = {
         device: own if own is not None else load_model(str(model), device=_checked(row))
         for device, row in opened.devices.items()

@@ -70,15 +70,15 @@ class TuneProgress:
         self._bar.show(f"{name}: {best}", line=_KERNEL)
         self._bar.step()
 
-    def batch(self, standing: SearchProgress) -> None:
+    def batch(self, state: SearchProgress) -> None:
         """Shows the state of the search after a batch."""
-        self.last = standing
+        self.last = state
         if self._known is None:
             # Programs measured by an earlier run do not count for the time left.
-            self._known = standing.trials
-            self._bar.start_at(standing.trials, standing.most)
-        self._bar.show(standing_text(standing), line=_SEARCH, now=True)
-        self._bar.log(lambda: progress_text(standing, self._left_s(standing) if self._tells(standing) else None))
+            self._known = state.trials
+            self._bar.start_at(state.trials, state.most)
+        self._bar.show(state_text(state), line=_SEARCH, now=True)
+        self._bar.log(lambda: progress_text(state, self._left_s(state) if self._tells(state) else None))
 
     def stopped(self, rule: str) -> Stopped | None:
         """Where and why a rule ended the search; None if all trials were spent."""
@@ -88,48 +88,48 @@ class TuneProgress:
         left_s = self._left_s(last)
         return Stopped(rule, last.stopped, last.trials, last.most, left_s)
 
-    def _left_s(self, standing: SearchProgress) -> float | None:
+    def _left_s(self, state: SearchProgress) -> float | None:
         """Seconds left; None before the first trial of this run."""
-        done = standing.trials - (self._known or 0)
-        return (self._clock() - self._start) / done * (standing.most - standing.trials) if done else None
+        done = state.trials - (self._known or 0)
+        return (self._clock() - self._start) / done * (state.most - state.trials) if done else None
 
-    def _tells(self, standing: SearchProgress) -> bool:
+    def _tells(self, state: SearchProgress) -> bool:
         """Whether the trials of this run tell how long the others will take."""
         known = self._known or 0
-        return standing.trials - known >= min(_TELLING * (standing.most - known), _ENOUGH)
+        return state.trials - known >= min(_TELLING * (state.most - known), _ENOUGH)
 
 
-def standing_text(standing: SearchProgress) -> str:
+def state_text(state: SearchProgress) -> str:
     """What a search has reached, for the line below a bar that counts its trials.
 
     Example:
         >>> from costhub.search.scheduler import SearchProgress
-        >>> standing_text(SearchProgress(64, 320, 4, 5, None, None))
+        >>> state_text(SearchProgress(64, 320, 4, 5, None, None))
         '4 of 5 kernels begun'
-        >>> standing_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
+        >>> state_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
         '5 kernels: 1,234.5 us together, next batch of each expected to save 3.1%'
-        >>> standing_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
+        >>> state_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
         '12.3 us in all, next batch expected to save 5.0%'
     """
-    several = standing.tasks > 1
+    several = state.tasks > 1
     parts = []
-    if standing.begun < standing.tasks:
-        parts.append(f"{standing.begun} of {counted(standing.tasks, 'kernel')} begun")
+    if state.begun < state.tasks:
+        parts.append(f"{state.begun} of {counted(state.tasks, 'kernel')} begun")
     elif several:
-        together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
-        parts.append(f"{counted(standing.tasks, 'kernel')}{together}")
-    elif standing.latency_us is not None:
-        parts.append(f"{standing.latency_us:,.1f} us in all")
-    if standing.gain is not None:
-        parts.append(f"next batch{' of each' * several} expected to save {standing.gain:.1%}")
+        together = f": {state.latency_us:,.1f} us together" if state.latency_us is not None else ""
+        parts.append(f"{counted(state.tasks, 'kernel')}{together}")
+    elif state.latency_us is not None:
+        parts.append(f"{state.latency_us:,.1f} us in all")
+    if state.gain is not None:
+        parts.append(f"next batch{' of each' * several} expected to save {state.gain:.1%}")
     return ", ".join(parts)
 
 
-def progress_text(standing: SearchProgress, left_s: float | None = None) -> str:
+def progress_text(state: SearchProgress, left_s: float | None = None) -> str:
     """The state of a search in one line.
 
     Args:
-        standing: State of the search between two batches.
+        state: State of the search between two batches.
         left_s: Seconds left, if they can be estimated.
 
     Example:
@@ -141,7 +141,7 @@ def progress_text(standing: SearchProgress, left_s: float | None = None) -> str:
         >>> progress_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
         '16 of 64 trials, 12.3 us in all, next batch expected to save 5.0%'
     """
-    parts = [f"{standing.trials:,} of {standing.most:,} trials", standing_text(standing)]
+    parts = [f"{state.trials:,} of {state.most:,} trials", state_text(state)]
     if left_s is not None:
         parts.append(f"about {left_s / 60:.0f} min left" if left_s >= 90 else f"about {left_s:.0f} s left")
     return ", ".join(filter(None, parts))

@@ -20,7 +20,7 @@ from costhub.dataset.features.compute import ProgramSource, compute_missing
 from costhub.dataset.features.program_key import KEY_COLUMNS, KEY_TYPE, ProgramKeys, key_array, modules_of
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.features.specs import DEFAULT_SPEC, find_spec
-from costhub.dataset.folder import DataFolder
+from costhub.dataset.folder import DataFolder, among
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.programs import FloatArray, IntArray, Programs, is_among
 from costhub.errors import DataError
@@ -204,7 +204,7 @@ def _read_block(
     # Every status but ok is caused by the program itself, so each is information about it.
     where = pc.scalar(True) if failures else pc.field("status") == "ok"
     if workloads is not None:
-        where &= pc.field("workload_id").isin(pa.array(sorted(workloads), pa.string()))
+        where &= among("workload_id", sorted(workloads))
 
     def kept(batches: Iterable[pa.RecordBatch]) -> pa.Table:
         # A trace takes kilobytes, so only its key stays in memory.

@@ -334,3 +334,9 @@ def first_of_each(table: pa.Table, key: str) -> pa.Table:
     numbered = pa.table({"key": table[key], "row": pa.array(range(table.num_rows), pa.int64())})
     first = numbered.group_by("key").aggregate([("row", "min")])["row_min"]
     return table.take(first.take(pc.sort_indices(first)))
+
+
+def among(column: str, names: Sequence[str]) -> pc.Expression:
+    """Returns the condition that a column of text holds one of the names."""
+    # Typed: Arrow cannot infer the element type of an empty list.
+    return pc.field(column).isin(pa.array(list(names), pa.string()))

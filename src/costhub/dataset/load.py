@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.blocks import open_devices
 from costhub.dataset.features.specs import DEFAULT_SPEC
-from costhub.dataset.folder import DataFolder
+from costhub.dataset.folder import DataFolder, among
 from costhub.dataset.programs import Programs, WorkloadUse, workload_uses
 from costhub.dataset.remote import FileSystem, RemoteFolder
 from costhub.dataset.schema import STATUSES
@@ -172,12 +172,6 @@ def _listed(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def among(column: str, names: Sequence[str]) -> pc.Expression:
-    """Returns the condition that a column of text holds one of the names."""
-    # Typed: Arrow cannot infer the element type of an empty list.
-    return pc.field(column).isin(pa.array(list(names), pa.string()))
-
-
 def convert_table(table: pa.Table, form: Format) -> Any:
     """Converts a table to another format.
 
@@ -288,4 +282,4 @@ def iter_programs(
 def _uses(path: str | Path, programs: Programs) -> dict[str, WorkloadUse]:
     """Describes the workloads of programs, according to the folder."""
     table = DataFolder.open(path).workloads(["workload_id", "name", "operator", "networks"])
-    return workload_uses(table.filter(pc.field("workload_id").isin(pa.array(programs.workload_ids, pa.string()))))
+    return workload_uses(table.filter(among("workload_id", programs.workload_ids)))

@@ -147,7 +147,8 @@ def publish(
         publication = _Publication(repo, ready, replace, warnings)
         plan = publication.plan(head)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
-            repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
+            # Raises for the tag of another commit, before anybody is asked.
+            repo.has_tag(tag, "" if plan.files or plan.removed else head.commit)
         if not is_agreed(agree, plan):
             return None
         pushed = _send(publication, plan, tag, is_new=head is None)

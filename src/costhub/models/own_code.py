@@ -1,4 +1,4 @@
-"""Provides own_scorer and imported: cost models and strategies of the user's own, whose mistakes become sentences."""
+"""Provides scorer_given and imported: cost models and strategies of the user's own, whose mistakes become sentences."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OwnModel:
         return getattr(self.model, name)
 
 
-def own_scorer(model: Any) -> Any:
+def scorer_given(model: Any) -> Any:
     """The model that is not looked up by name for each device; None for one that is."""
     if model is None or (isinstance(model, str | os.PathLike) and not _is_reference(os.fspath(model))):
         refuse_file_alone(str(model))

@@ -51,8 +51,6 @@ def register_errors() -> None:
 
     Safe to call again.
     """
-    import tvm_ffi
-
     for kind in ERROR_CLASSES:
         tvm_ffi.register_error(kind)
 

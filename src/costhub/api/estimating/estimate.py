@@ -156,19 +156,19 @@ def find_row(device: str | Path | Mapping[str, Any]) -> tuple[dict[str, Any], di
     from costhub.collector.device.local import find_local, limits_of
     from costhub.models.latency.inputs import device_figures
 
-    is_told = True
+    from_caller = True
     if isinstance(device, Mapping):
         row = Device.from_row(device).row()
     elif isinstance(device, Path) or device.lstrip().startswith("{") or is_device_file(device):
         row = read_device(device).row()
     elif device in ("auto", "cuda") or limits_of(device):
         (local,) = find_local([device])
-        row, is_told = {**complete_device_row(local.row), "target": json.dumps(local.target)}, False
+        row, from_caller = {**complete_device_row(local.row), "target": json.dumps(local.target)}, False
     else:
-        row, is_told = resolve_device(device, advice=OF_A_FILE).row(), False
+        row, from_caller = resolve_device(device, advice=OF_A_FILE).row(), False
     figures = device_figures(row, {each.device_id: each.row() for each in load_devices()})
     target = _target_of(row)
-    if is_told and target is not None and target.get("kind") == "llvm":
+    if from_caller and target is not None and target.get("kind") == "llvm":
         refuse_llvm_options(target, str(row["device_id"]))
         refuse_unprintable(target)
         check_llvm(target, advice=f"The row of {row['device_id']} has it in its target.")

@@ -16,7 +16,7 @@ from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import device_rows
 from costhub.hub.catalogue.find import AUTO
 from costhub.hub.data import find_data
-from costhub.models.own_code import imported, learned_from, name_of, own_scorer, refuse_file_alone
+from costhub.models.own_code import imported, learned_from, name_of, refuse_file_alone, scorer_given
 from costhub.progress import bar
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import REPLAY_STRATEGIES, WITHOUT_MODEL, ReplayFactory
@@ -133,7 +133,7 @@ def _check_use(strategy: str, model: Any, *, needs_features: bool) -> None:
 
 def _scorers(model: Any, devices: Sequence[str], options: BenchOptions) -> dict[str, Any]:
     """The model for each device, or None; all at once, so that a wrong one for the last costs no scores."""
-    own = own_scorer(model)
+    own = scorer_given(model)
     named = own is None and model
     scorers = {each: _named_model(cast("str", model), each, options) if named else own for each in devices}
     for device in () if options.every else devices:

@@ -75,9 +75,9 @@ def evaluated(
     from costhub.api.evaluation import evaluate_measurements, find_measurements
     from costhub.api.models import resolve_model
     from costhub.hub.catalogue.find import ResolvedModel
-    from costhub.models.own_code import name_of, own_scorer
+    from costhub.models.own_code import name_of, scorer_given
 
-    choice = own_scorer(model) or resolve_model(model)
+    choice = scorer_given(model) or resolve_model(model)
     # Before the model is named: a wrong name is answered by one sentence alone.
     tested, measured = find_measurements(place, devices, split)
     if isinstance(choice, ResolvedModel):

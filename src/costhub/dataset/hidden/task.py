@@ -24,9 +24,8 @@ import pyarrow as pa
 from costhub.dataset.blocks import DeviceFeatures, ProgramBlock, name_codes
 from costhub.dataset.features.compute import Chunk, chunks_of_rows
 from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys
-from costhub.dataset.folder import DataFolder, first_of_each
+from costhub.dataset.folder import DataFolder, among, first_of_each
 from costhub.dataset.latency import median_latency_s
-from costhub.dataset.load import among
 from costhub.dataset.programs import IntArray, Programs, workload_uses
 from costhub.errors import ArgumentError, DataError
 from costhub.files import open_regular, read_regular, refuse_newer, write_replacing

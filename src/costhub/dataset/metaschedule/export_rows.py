@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.folder import DataFolder
+from costhub.dataset.folder import DataFolder, among
 from costhub.dataset.latency import median_latency_s
-from costhub.dataset.load import Names, among, workload_ids
+from costhub.dataset.load import Names, workload_ids
 from costhub.dataset.metaschedule.lines import STORED_FAILURE_S
 
 _BATCH_ROWS = 2048

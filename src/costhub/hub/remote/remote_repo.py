@@ -187,11 +187,11 @@ class RemoteRepo:
         Raises:
             HubError: The tag names another commit.
         """
-        if not self.refuse_taken(tag, commit):
+        if not self.has_tag(tag, commit):
             with readable_write_errors(self.name):
                 self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
 
-    def refuse_taken(self, tag: str, commit: str) -> bool:
+    def has_tag(self, tag: str, commit: str) -> bool:
         """Whether a commit already has a tag.
 
         Raises:

@@ -88,8 +88,8 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
 
     Args:
         device_id: The device.
-        new: The contributed measurements, with `COLUMNS`.
-        held: The measurements in the hub, with `COLUMNS`.
+        new: The contributed measurements, with `COMPARED_COLUMNS`.
+        held: The measurements in the hub, with `COMPARED_COLUMNS`.
 
     Example:
         >>> row = {"record_id": "a", "program_id": "p", "workload_id": "w", "status": "ok", "run_s": [2, 3]}
