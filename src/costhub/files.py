@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 from costhub.errors import CosthubError
 
 CACHE_VARIABLE = "COSTHUB_CACHE"
+MAX_REPORT_BYTES = 256 << 20
+"""Size limit of the `report.json` of a search or a compilation."""
 _PIECE = 1 << 20
 
 

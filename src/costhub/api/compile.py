@@ -23,7 +23,7 @@ from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.cards.reports.compile_summary import compile_text
 from costhub.errors import DataError, NetworkError, WorkloadError
-from costhub.files import read_regular, refuse_newer, write_replacing
+from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
 from costhub.progress import BarWithLines
 from costhub.terminal_text import counted
 
@@ -45,7 +45,6 @@ REPORT = "report.json"
 KIND = "compile report"
 REPORT_VERSION = 1
 """Version of report.json; raised by one with every change that breaks programs reading it."""
-MAX_REPORT_BYTES = 256 << 20
 LIBRARY_SUFFIXES = (".so", ".o")
 """Endings of the files that a compilation leaves beside its database."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.api.compile import KIND as COMPILE_REPORT
 from costhub.cards.reports.tune_history import can_go_on, with_earlier
 from costhub.errors import DataError
-from costhub.files import read_regular, refuse_newer
+from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 REPORT = "report.json"
 REPORT_VERSION = 1
 """Version of report.json; raised by one with every change that breaks programs reading it."""
-
-
-MAX_REPORT_BYTES = 256 << 20
 
 
 def read_report(out: Path) -> dict[str, Any] | None:

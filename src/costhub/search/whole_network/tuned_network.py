@@ -14,7 +14,7 @@ import numpy as np
 
 from costhub.collector.device.cpu_state import core_count
 from costhub.errors import ArgumentError, CosthubError, NetworkError, last_line
-from costhub.files import read_regular
+from costhub.files import MAX_REPORT_BYTES, read_regular
 
 _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
@@ -23,7 +23,6 @@ CUDA = "cuda"
 """TVM's name for the kind of module that holds the code of an NVIDIA GPU."""
 _NEEDS_CUDA = "ffi.Module.load_from_bytes.cuda"
 """What TVM misses if it is to load such a module without a driver."""
-_MAX_REPORT_BYTES = 64 << 20
 _ALIGNMENT = 64
 """TVM expects arrays to begin at a multiple of this many bytes: its vector instructions may crash on others."""
 
@@ -147,7 +146,7 @@ def _expected_inputs(library: Path) -> str:
     """What a network takes, in a sentence, with the figures of the report beside its library where there is one."""
     takes = "It takes the shapes and types of the export, whose batch size is fixed"
     try:
-        report = json.loads(read_regular(library.with_name("report.json"), limit=_MAX_REPORT_BYTES, error=NetworkError))
+        report = json.loads(read_regular(library.with_name("report.json"), limit=MAX_REPORT_BYTES, error=NetworkError))
         named = {Path(each["library"]).name: each["inputs"] for each in report["networks"] if each["library"]}
         inputs = ", ".join(f"{dtype} {tuple(shape)}" for dtype, shape in named[library.name])
     except (CosthubError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
