@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from costhub.api.measuring import BoardsAt
     from costhub.api.models import load_model, pull, save_model
     from costhub.api.probe import probe
+    from costhub.api.publishing.card import card
+    from costhub.api.publishing.site import site
     from costhub.api.replay.bench import BenchOptions, bench_search
     from costhub.api.tune import TuneOptions, tune
     from costhub.hub.contribute import contribute
@@ -61,6 +63,7 @@ _LAZY = {
     "TuneOptions": "costhub.api.tune:TuneOptions",
     "adapt": "costhub.api.learning:adapt",
     "bench_search": "costhub.api.replay.bench:bench_search",
+    "card": "costhub.api.publishing.card:card",
     "check": "costhub.api.check:check",
     "check_lock": "costhub.hub.lock:check_lock",
     "collect": "costhub.api.collect:collect",
@@ -96,6 +99,7 @@ _LAZY = {
     "review": "costhub.hub.review.review:review",
     "save_model": "costhub.api.models:save_model",
     "score_submissions": "costhub.api.hidden:score_submissions",
+    "site": "costhub.api.publishing.site:site",
     "stats": "costhub.api.data_tools:stats",
     "submit_scores": "costhub.api.hidden:submit_scores",
     "train": "costhub.api.learning:train",
@@ -113,6 +117,7 @@ __all__ = [
     "__version__",
     "adapt",
     "bench_search",
+    "card",
     "check",
     "check_lock",
     "collect",
@@ -149,6 +154,7 @@ __all__ = [
     "review",
     "save_model",
     "score_submissions",
+    "site",
     "stats",
     "submit_scores",
     "train",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,19 @@ def test_a_split_chooses_the_workloads(model: Path, data: Path, tmp_path: Path) 
         evaluate(Ranking(), given, split="one")
     with pytest.raises(DataError, match="was trained on all of these workloads"):
         evaluate(model, data, split=Split("seen", (), ("id-matmul1",), 0))
+
+
+def test_what_a_name_stands_for_is_logged_once_the_data_are_found(
+    model: Path, data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="costhub"):
+        with pytest.raises(DataError, match="acme-none"):
+            evaluate(model, data, device="acme-none")
+        assert caplog.messages == []
+        evaluate(model, data)
+        evaluate(Ranking(), data)
+
+    assert caplog.messages == ["Model local/model (gbt)."]
 
 
 def test_any_object_with_predict_will_do(data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,18 +16,20 @@ from costhub.api.models import read_model, resolve_model
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder, chosen_devices
 from costhub.dataset.load import load_programs
-from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.dataset.programs import FloatArray, IntArray, Programs, workload_uses
 from costhub.dataset.splits.split import find_split
 from costhub.errors import DataError, ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import ResolvedModel
 from costhub.hub.data import DataAddress, find_data
-from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_blocks
-from costhub.models.own_code import learned_from, scorer_given
+from costhub.models.evaluate import NOISE_FLOOR, Evaluation, by_network, by_operator, evaluate_blocks, network_top_k
+from costhub.models.own_code import learned_from, name_of, scorer_given
 from costhub.models.protocol import CostModel, Scores
 
 if TYPE_CHECKING:
     from costhub.dataset.splits.split import Split
+
+log = logging.getLogger("costhub")
 
 
 class Ranker(Protocol):
@@ -91,44 +94,24 @@ def evaluate(
     choice = scorer_given(model) or resolve_model(str(model))
     if isinstance(data, str | os.PathLike | DataAddress):
         place = data if isinstance(data, DataAddress) else find_data(data)
-        chosen, devices = find_measurements(place, device, split)  # before the model loads torch or XGBoost
-        return evaluate_measurements(choice, place, chosen, devices, every=every, noise_floor=noise_floor)
-    ranker = _loaded(choice)
+        chosen, devices = find_measurements(place, device, split)  # before a model is named and loaded
+        ranker = _loaded(model, choice)
+        selected, learned = _selected(ranker, place, devices, chosen, every=every)
+        rows = device_rows(place.path, selected.device_ids)
+        found = evaluate_blocks([selected], partial(_scores, ranker, rows), noise_floor=noise_floor)
+        return replace(found, learned=learned)
+    ranker = _loaded(model, choice)
     blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
     rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
     return evaluate_blocks(blocks, partial(_scores, ranker, rows), noise_floor=noise_floor)
 
 
-def evaluate_measurements(
-    choice: Any,
-    place: DataAddress,
-    split: Split | None,
-    devices: tuple[str, ...],
-    *,
-    every: bool = False,
-    noise_floor: float = NOISE_FLOOR,
-) -> Evaluation:
-    """What `evaluate` returns for data given by name, once the model and the measurements have been found.
-
-    Args:
-        choice: The model, from `resolve_model` or `scorer_given`.
-        place: Where the measurements are.
-        split: As `find_measurements` returns it.
-        devices: As `find_measurements` returns them.
-        every: As for `evaluate`.
-        noise_floor: As for `evaluate`.
-
-    Raises:
-        CosthubError: As for `evaluate`.
-    """
-    ranker = _loaded(choice)
-    selected, learned = _selected(ranker, place, devices, split, every=every)
-    rows = device_rows(place.path, selected.device_ids)
-    found = evaluate_blocks([selected], partial(_scores, ranker, rows), noise_floor=noise_floor)
-    return replace(found, learned=learned)
-
-
-def _loaded(choice: Any) -> Any:
+def _loaded(model: Any, choice: Any) -> Any:
+    """The model that a name stands for, which is logged, or an object itself."""
+    if isinstance(choice, ResolvedModel):
+        log.info("Model %s (%s).", choice.entry.name or model, choice.entry.arch)
+    elif isinstance(model, str):
+        log.info("Model %s, from %s.", name_of(choice), model)
     return read_model(choice) if isinstance(choice, ResolvedModel) else choice
 
 
@@ -205,3 +188,47 @@ def _scores(model: CostModel | Ranker, rows: Mapping[str, Mapping[str, Any]], pr
         bound = model.bind(row) if row.get("kind") else model
         scores[own] = bound.predict_programs(programs if own.all() else programs.select(own))
     return scores
+
+
+def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
+    """The evaluation as JSON values, with the name and operator of every workload, as cards use it.
+
+    Adds to `Evaluation.to_json`: `operators` and `networks`, the same figures by family and by network, and
+    `variants`, the totals of the literature if the data name networks.
+    """
+    about = DataFolder.open(data).workloads(["workload_id", "name", "operator", "networks"])
+    known: dict[str, Mapping[str, Any]] = {row["workload_id"]: row for row in about.to_pylist()}
+    uses = workload_uses(about)
+    figures = evaluation.to_json()
+    for row in figures["workloads"]:
+        found = known.get(row["workload_id"], {})
+        row["workload"] = found.get("name") or row["workload_id"][:12]
+        row["operator"] = found.get("operator")
+        row["programs"] = row.pop("n")
+    figures["workloads"].sort(key=lambda row: (row["operator"] or "", row["workload"], row["device_id"]))
+    figures["operators"] = [
+        {"operator": name, **_part_figures(part)} for name, part in by_operator(evaluation, uses).items()
+    ]
+    networks = {k: network_top_k(evaluation, uses, k=k) for k in (1, 5)}
+    figures["networks"] = [
+        {
+            "network": name,
+            **_part_figures(part),
+            **{f"top_{k}_weighted": found.networks[name] for k, found in networks.items() if found},
+        }
+        for name, part in by_network(evaluation, uses).items()
+    ]
+    figures["variants"] = {
+        f"top_{k}_{name}": getattr(found, name) for name in ("tenset", "tlp") for k, found in networks.items() if found
+    }
+    return figures
+
+
+def _part_figures(part: Evaluation) -> dict[str, Any]:
+    errors = part.to_json()["standard_errors"]
+    return {
+        "workloads": len(part.workloads),
+        "programs": sum(row.n for row in part.workloads),
+        **part.totals,
+        "standard_errors": errors,
+    }

@@ -18,7 +18,6 @@ from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.shared.choices import ADAPT_STOP, ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
-from costhub.cli.shared.figures import described_figures
 from costhub.cli.shared.finished import asked_for, finished_before, finished_text
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -493,6 +492,7 @@ def _from_same_rows(source: str, target: AdaptTarget) -> str:
 
 def _figures(model: CostModel, test: Programs | None, data: Path) -> dict[str, Any] | None:
     """The figures of a model on the held-out workloads; None without any."""
+    from costhub.api.evaluation import described_figures
     from costhub.cli.shared.learning import evaluated
 
     evaluation = None if test is None else evaluated(model, test)

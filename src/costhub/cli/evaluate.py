@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cli.shared.choices import DATA, MODEL, DecimalNumber
-from costhub.cli.shared.figures import described_figures, evaluated, figures_table
+from costhub.cli.shared.figures import figures_table
 
 if TYPE_CHECKING:
     from costhub.hub.data import DataAddress
@@ -71,7 +71,9 @@ def command(
     not mean a good model. Programs of different devices are never compared with one another; each workload
     counts once per device.
     """
-    found = evaluated(model, place, devices, split=split, every=every, noise_floor=noise_floor)
+    from costhub.api.evaluation import described_figures, evaluate
+
+    found = evaluate(model, place, device=devices, split=split, every=every, noise_floor=noise_floor)
     figures = {**described_figures(found, place.folder), "learned": found.learned}
     click.echo(json.dumps(figures, indent=2) if as_json else figures_table(figures))
     if every:

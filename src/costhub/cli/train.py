@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE, DecimalNumber, WholeNumber
-from costhub.cli.shared.figures import described_figures, figures_table
+from costhub.cli.shared.figures import figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
 from costhub.cli.shared.options import ListingCommand, named_options, named_values, seed_option
@@ -150,6 +150,7 @@ def command(
     options = _options(objective, pairs)
     devices, data = _check_arguments(place, out, devices, chosen, arch, options), place.folder
     spec = _checked_spec(arch, spec, options)
+    from costhub.api.evaluation import described_figures
     from costhub.hub.catalogue.devices import device_rows
     from costhub.models.train import describe_model, train_model
 

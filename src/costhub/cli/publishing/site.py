@@ -32,23 +32,7 @@ def command(out: Path, hubs: tuple[Path, ...], as_json: bool) -> None:
 
     The site is one page and its pictures. It loads nothing from elsewhere, and any static host can serve it.
     """
-    from costhub.cards.site.site_page import site_page
-    from costhub.hub.catalogue.hubs import embedded_root, folder_root
-    from costhub.hub.site import refuse_occupied, site_contents, write_site
+    from costhub.api.publishing.site import site
 
-    roots = [folder_root(path) for path in hubs] or [embedded_root()]
-    refuse_occupied(out)  # before reading the hub, which takes seconds
-    found = site_contents(roots)
-    page = write_site(out, site_page(found.site), found.files)
-    for sentence in found.left_out:
-        click.echo(f"Left out: {sentence}", err=True)
-    counts = {
-        "models": len(found.site.models),
-        "devices": len(found.site.devices),
-        "datasets": len(found.site.datasets),
-        "pictures": len(found.pictures),
-    }
-    if as_json:
-        click.echo(json.dumps({"page": str(page), **counts, "left_out": list(found.left_out)}, indent=2))
-    else:
-        click.echo(f"{page}: {', '.join(f'{what}: {count}' for what, count in counts.items())}.")
+    made = site(out, hubs=hubs)
+    click.echo(json.dumps(made.to_json(), indent=2) if as_json else str(made))
