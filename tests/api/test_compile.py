@@ -98,6 +98,16 @@ def test_the_report_holds_what_was_said(compiled: Compilation) -> None:
     assert str(compiled.libraries["conv"]) in text
 
 
+def test_a_compilation_converts_to_pandas_with_a_row_per_kernel(compiled: Compilation) -> None:
+    frame = compiled.to_pandas()
+
+    assert list(frame["workload"]) == ["product", "conv"]
+    for (_, row), kernel in zip(frame.iterrows(), compiled.kernels, strict=True):
+        assert (row["source"], row["rank"], row["check"]) == (kernel.source, kernel.rank, kernel.check)
+        assert row["programs"] == sum(kernel.counts.values())
+        assert row["library"] == str(compiled.libraries[kernel.workload])
+
+
 def test_a_compilation_replaces_an_earlier_one_and_nothing_else(compiled: Compilation, tmp_path: Path) -> None:
     check_folder(compiled.out)
     check_folder(tmp_path / "new")

@@ -15,6 +15,7 @@ def test_a_diagnosis_prints_as_the_command_does(searched: Path, tmp_path: Path) 
     found = costhub.doctor(searched, fix=tmp_path / "clean", workers=1, progress=False)
 
     assert (found.errors, found.warnings, list(found.findings)) == (0, 0, [])
+    assert list(found.to_pandas().columns) == ["rule", "severity", "where", "message"]
     assert str(found).endswith(f"Wrote 12 records of 2 workloads to {tmp_path / 'clean'}.")
     assert found.manifest()["identity"] == found.identity
     assert costhub.doctor(tmp_path / "clean", workers=1, progress=False).identity == found.identity
@@ -27,6 +28,10 @@ def test_each_untuned_kernel_of_a_network_is_one_finding_whatever_the_layouts(se
     assert found.coverage.tuned == 0
     assert found.examination.log.counts["DB15"] == len(found.coverage.kernels) > 1
     assert found.coverage.default_schedule["too little work"] > 1
+    frame = found.to_pandas()
+    assert list(frame.columns) == ["rule", "severity", "where", "message"]
+    assert list(frame["message"]) == [finding.message for finding in found.findings]
+    assert list(frame["rule"]).count("DB15") == len(found.coverage.kernels)
 
 
 def test_folders_are_merged(searched: Path, tmp_path: Path) -> None:

@@ -61,6 +61,10 @@ def test_the_true_order_wins_and_its_reverse_loses(task: tasks.HiddenTask, tmp_p
     assert (first.top_1, first.pairwise) == (1.0, 1.0)
     assert last.pairwise == 0.0
     assert task.latencies_sha256 in str(found)
+    frame = found.to_pandas()
+    assert (list(frame["model"]), list(frame["workloads"])) == (["oracle", "reverse"], [4, 4])
+    assert list(frame["pairwise"]) == [first.pairwise, 0.0]
+    assert frame["top_1_se"][1] == last.standard_errors["top_1"]
     row = found.rows()[0]
     assert (row["model"], row["seed"], row["task"], row["spec"]) == ("oracle", 1, "four", SPEC)
     assert row["latencies_sha256"] == task.latencies_sha256

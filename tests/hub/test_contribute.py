@@ -62,6 +62,8 @@ def test_sending_it_again_finds_the_pull_request(measured: Any, unchecked: None,
     assert first is not None
     assert again is not None
     assert (again.url, again.was_there) == (first.url, True)
+    assert str(first) == repr(first) == f"Sent: {first.url}"
+    assert str(again) == f"Already sent: {again.url}"
     assert len(dataset.pulls[REPO]) == 1
 
 

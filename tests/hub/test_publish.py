@@ -48,6 +48,7 @@ def test_a_model_is_published_tagged_and_found_again(sound_model: Any, hugging_f
         "model.ubj",
     }
     assert (plans[0].is_new, plans[0].removed, plans[0].kind) == (True, [], "model")
+    assert str(done) == repr(done) == f"Published: {done.url} as v1"
     assert hugging_face.refs["acme/one"] == {"main": done.commit, "v1": done.commit}
     found = find_model("hf-hub:acme/one@v1")
     assert (found.entry.arch, found.revision) == ("gbt", done.commit)

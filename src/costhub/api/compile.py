@@ -26,6 +26,7 @@ from costhub.errors import DataError, NetworkError, WorkloadError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
 from costhub.progress import BarWithLines
 from costhub.terminal_text import counted
+from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
     from costhub.collector.workloads.network_source import Lowering
@@ -152,6 +153,22 @@ class Compilation:
             have = f"the networks for this machine are {', '.join(found)}" if found else "none is for this machine"
             raise NetworkError(f"{network or 'Which network'}: {have}. `libraries` lists the files.")
         return TunedNetwork(str(found[network].library), threads=found[network].threads)
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per kernel: its schedule, where that comes from, and how it was checked."""
+        names = ("workload", "weight", "source", "known_workload", "known_device", "known_us", "rank")
+        rows = [
+            {
+                **{name: getattr(kernel, name) for name in names},
+                "programs": sum(kernel.counts.values()),
+                "check": kernel.check,
+                "error": kernel.error,
+                "library": kernel.library,
+                "seconds": kernel.seconds,
+            }
+            for kernel in self.kernels
+        ]
+        return load_pandas().DataFrame(rows)
 
     def __str__(self) -> str:
         return compile_text(self.summary)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from costhub.errors import ArgumentError, DataError, DeviceError, UnknownNameError
+from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
     from costhub.collector.run.database_outputs import OutputReport
@@ -71,6 +72,11 @@ class Diagnosis:
             "coverage": None if self.coverage is None else _coverage_json(self.coverage),
             "copy": None if self.copy is None else {**asdict(self.copy), "folder": str(self.copy.folder)},
         }
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per finding: the rule, how grave it is, where, and what was found."""
+        columns = ("rule", "severity", "where", "message")
+        return load_pandas().DataFrame([asdict(finding) for finding in self.findings], columns=columns)
 
     def __str__(self) -> str:
         from costhub.cards.reports.doctor import doctor_text

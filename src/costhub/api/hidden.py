@@ -21,6 +21,7 @@ from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores
 from costhub.models.own_code import learned_from, name_of, scorer_given
 from costhub.terminal_text import counted
+from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
     from costhub.models.protocol import CostModel, Scores
@@ -62,6 +63,15 @@ class HiddenScores:
             evaluation.row({**submission.about, "latencies_sha256": self.latencies_sha256})
             for submission, evaluation in self.evaluations
         ]
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per submission: its model, figures and standard errors (`_se`)."""
+        rows = []
+        for submission, evaluation in self.evaluations:
+            errors = {f"{name}_se": error for name, error in evaluation.standard_errors.items()}
+            told = {"model": submission.model, "workloads": len(evaluation.workloads)}
+            rows.append({**told, **evaluation.totals, **errors})
+        return load_pandas().DataFrame(rows)
 
 
 def hide_latencies(

@@ -48,6 +48,14 @@ class Offer:
     """The rows of the folder that are not sent."""
     not_checked: str = ""
     """What a dry run could not find out without the hub; empty if nothing is left open."""
+    folder: str = ""
+    """The data folder with the rows, as it was given."""
+
+    @property
+    def left_out_text(self) -> str:
+        """The rows that are not sent, and the command that says why; empty if every row is sent."""
+        why = f" (`costhub check --strict {self.folder}` says why)" if self.left_out.disturbed and self.folder else ""
+        return f"{self.left_out}{why}" if str(self.left_out) else ""
 
     @property
     def bytes(self) -> int:
@@ -60,9 +68,9 @@ class Offer:
         return f"Measurements of {', '.join(self.facts.rows)}: {self.facts.total} rows [{self.contribution_id}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contribution:
-    """What was sent, now or earlier."""
+    """What was sent, now or earlier; `print` shows it as `costhub contribute` does."""
 
     offer: Offer
     url: str
@@ -81,6 +89,19 @@ class Contribution:
         dataset = shlex.quote(self.url)
         inbox = shlex.quote(f"{self.url}/{INBOX}/{self.offer.contribution_id}")
         return f"costhub review {inbox} --against {dataset} --merge"
+
+    def __str__(self) -> str:
+        left_out = self.offer.left_out_text
+        if self.is_merged:
+            lines = [f"Nothing to send to {self.url}: {left_out}."]
+        elif self.was_there:
+            lines = [f"Already sent: {self.url}", *([f"Left out: {left_out}."] if left_out else [])]
+        else:
+            lines = [f"Sent: {self.url}"]
+        return "\n".join([*lines, *([f"Review it: {self.review_command}"] if self.review_command else [])])
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def contribute(
@@ -134,7 +155,7 @@ def contribute(
         disturbed = refuse_unfit(ready.folder, deep=deep)
         held, is_merged = _leave_out_held(ready.folder, repo)
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
-        offer = _offer(repo.address if repo else "", ready.folder, files, LeftOut(disturbed, held))
+        offer = _offer(repo.address if repo else "", ready.folder, files, LeftOut(disturbed, held), given=folder)
         if is_merged:
             return Contribution(offer, offer.to, None, was_there=True, is_merged=True)
         offer, sent = _compared(offer, repo, head, dry_run=dry_run)
@@ -186,7 +207,7 @@ def _leave_out_held(folder: Path, repo: Repository | None) -> tuple[int, bool]:
     return held, held == rows
 
 
-def _offer(to: str, folder: Path, files: Mapping[str, Path], left_out: LeftOut) -> Offer:
+def _offer(to: str, folder: Path, files: Mapping[str, Path], left_out: LeftOut, *, given: str | Path) -> Offer:
     """What will be sent of a staged folder.
 
     Args:
@@ -194,10 +215,11 @@ def _offer(to: str, folder: Path, files: Mapping[str, Path], left_out: LeftOut) 
         folder: The staged folder.
         files: Its files to send, by path.
         left_out: The rows that are no longer in it.
+        given: The folder of which it is a copy.
     """
     name = contribution_id({path: hash_file(local).sha256 for path, local in files.items()})
     sizes = {path: local.stat().st_size for path, local in files.items()}
-    return Offer(to, name, sizes, data_facts(folder), _networks(folder), left_out)
+    return Offer(to, name, sizes, data_facts(folder), _networks(folder), left_out, folder=str(given))
 
 
 def _networks(folder: Path) -> tuple[str, ...]:

@@ -81,16 +81,28 @@ class PublishPlan:
         """Total size of all files to send."""
         return sum(self.files.values())
 
+    @property
+    def is_change(self) -> bool:
+        """Whether the hub lacks anything of it, or holds what is to be removed."""
+        return bool(self.is_new or self.files or self.removed)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class PublishedVersion:
-    """The result of a publication."""
+    """The result of a publication; `print` shows it as `costhub publish` does."""
 
     plan: PublishPlan
     commit: str
     """The commit on the Hugging Face hub."""
     url: str
     tag: str | None
+
+    def __str__(self) -> str:
+        tag = f" as {self.tag}" if self.tag else ""
+        return f"{'Published' if self.plan.is_change else 'Unchanged'}: {self.url}{tag}"
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def publish(

@@ -31,6 +31,13 @@ def test_a_pull_request_is_judged_merged_and_then_known(offered: Any, hugging_fa
     assert (seen.repository, merged.repository) == (None, "acme/data")
     assert (again.verdict.is_accepted, again.merged) == (False, None)
     assert "already" in again.verdict.reasons[0].what
+    first, *_, last = str(seen).splitlines()
+    assert first.startswith("amd-epyc-zen5-1c: 112 rows beside 112 in the hub; 112 programs in both, latency ratio ")
+    assert last == f"{address}: accepted."
+    assert str(merged).splitlines()[-2] == f"Merged: {merged.merged}"
+    assert merged.renewing[1] == f"costhub publish renewed-{str(merged.merged)[:7]}/ --to hf-hub:acme/data"
+    assert str(again).endswith(f"{address}: refused.\nClosed: all of its rows were in the tables already.")
+    assert again.renewing == []
 
 
 def test_what_is_refused_is_not_merged(offered: Any, hugging_face: Any) -> None:
@@ -54,6 +61,8 @@ def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(measur
     done = review(str(inbox), against=str(dataset), merge=True, deep=False)
 
     assert done.merged == str(dataset)
+    assert done.removed
+    assert f"Merged: {dataset}\nRemoved: {inbox}, which awaited the review\nThe card is unchanged; " in repr(done)
     assert DataFolder.open(dataset).measurements().num_rows == 80
     assert not inbox.parent.exists()
 

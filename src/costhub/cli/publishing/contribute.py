@@ -53,7 +53,7 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
 
     def ask(offer: Offer) -> bool:
         offers.append(offer)
-        for line in _lines(offer, folder):
+        for line in _lines(offer):
             if not as_json or not (yes or dry_run):
                 click.echo(line, err=as_json)
         question = f"Send this to {offer.to}, where everyone can read it?"
@@ -78,34 +78,19 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
             "not_checked": offer.not_checked or None,
         }
         click.echo(json.dumps(fields, indent=2))
-    elif done is None:
-        click.echo("Nothing was sent.")
-    elif done.is_merged:
-        click.echo(f"Nothing to send to {done.url}: {done.offer.left_out}{_named(done.offer, folder)}.")
-    elif done.was_there:
-        click.echo(f"Already sent: {done.url}")
-        if str(done.offer.left_out):
-            click.echo(f"Left out: {done.offer.left_out}{_named(done.offer, folder)}.")
     else:
-        click.echo(f"Sent: {done.url}")
-    if done is not None and done.review_command and not as_json:
-        click.echo(f"Review it: {done.review_command}")
+        click.echo("Nothing was sent." if done is None else str(done))
 
 
-def _named(offer: Offer, folder: Path) -> str:
-    """Which command says why rows were left out as disturbed, as the end of a sentence."""
-    return f" (`costhub check --strict {folder}` says why)" if offer.left_out.disturbed else ""
-
-
-def _lines(offer: Offer, folder: Path) -> Iterator[str]:
+def _lines(offer: Offer) -> Iterator[str]:
     facts = offer.facts
     yield f"To {offer.to or 'no dataset yet'}, as contribution {offer.contribution_id}:"
     for device, rows in facts.rows.items():
         yield f"  device       {device}: {counted(rows, 'row')}"
     others = "" if facts.ok == facts.total else "; the others are failures and their errors"
     yield f"  latencies    {facts.ok:,} of {counted(facts.total, 'row')}{others}"
-    if str(offer.left_out):
-        yield f"  left out     {offer.left_out}{_named(offer, folder)}"
+    if offer.left_out_text:
+        yield f"  left out     {offer.left_out_text}"
     yield f"  workloads    {facts.workloads}"
     if offer.networks:
         more = f" and {len(offer.networks) - SHOWN} more" if len(offer.networks) > SHOWN else ""

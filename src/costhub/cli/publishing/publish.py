@@ -84,13 +84,8 @@ def command(
             "tag": done.tag if done else None,
         }
         click.echo(json.dumps(fields, indent=2))
-    elif done is None:
-        click.echo("Nothing was sent.")
     else:
-        is_changed = plan.is_new or plan.files or plan.removed
-        click.echo(
-            f"{'Published' if is_changed else 'Unchanged'}: {done.url}" + (f" as {done.tag}" if done.tag else "")
-        )
+        click.echo("Nothing was sent." if done is None else str(done))
 
 
 def _lines(plan: PublishPlan) -> Iterator[str]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.terminal_text import clean, counted
+from costhub.terminal_text import clean
 
 if TYPE_CHECKING:
-    from costhub.hub.review.comparison import ReviewVerdict
     from costhub.hub.review.waiting import WaitingContribution
 
 EXAMPLE = """
@@ -28,7 +25,6 @@ Example:
   costhub review measurements/ --against /shared/data
 """
 
-SHOWN = 20
 _COLUMNS = (
     TableColumn("address", "contribution"),
     TableColumn("device", "device"),
@@ -80,7 +76,6 @@ def command(
             raise click.UsageError("--list takes the dataset as SUBJECT: leave --against out.")
         return _print_waiting(subject or against, as_json=as_json)
     from costhub.errors import CosthubError, RefusedError
-    from costhub.hub.contribute import INBOX
     from costhub.hub.review.review import review
 
     try:
@@ -95,20 +90,7 @@ def command(
         outcome = {"merged": done.merged, "not_removed": done.not_removed, "closed": done.closed}
         click.echo(json.dumps({**verdict.to_json(), **outcome}, indent=2))
     else:
-        for line in _lines(verdict):
-            click.echo(line)
-        if done.merged:
-            click.echo(f"Merged: {done.merged}")
-        if merge and Path(subject).parent.name == INBOX and not Path(subject).exists():
-            click.echo(f"Removed: {subject}, which awaited the review")
-        if done.not_removed:
-            why = f"({done.not_removed}). Its rows are in the tables"
-            click.echo(f"Not removed: {subject} {why}; its owner must remove it.")
-        if done.merged:
-            commands = ", then ".join(f"`{each}`" for each in _renewing(done.merged, done.repository))
-            click.echo(f"The card is unchanged; {commands} renews its licences and contributors.")
-        if done.closed:
-            click.echo("Closed: all of its rows were in the tables already.")
+        click.echo(str(done))
     if not (verdict.is_accepted or done.closed):
         context.exit(1)
 
@@ -142,48 +124,3 @@ def _waiting_line(waiting: WaitingContribution) -> dict[str, str | int | None]:
         "contributor": joined(waiting.contributors),
         "since": waiting.since,
     }
-
-
-def _renewing(merged: str, repository: str | None) -> list[str]:
-    """The commands that write the card of a dataset again, after a merge into it.
-
-    Args:
-        merged: Where it was merged: a folder, or the commit in a repository.
-        repository: ORG/NAME on the Hugging Face hub; None for a folder.
-    """
-    from costhub.hub.remote.folder_repo import place_in_hub
-
-    if repository is not None:
-        # Without --local-dir, the client makes links, which `publish` refuses.
-        # A merge renames the shards, so an earlier copy must not be downloaded into again.
-        folder = f"renewed-{merged[:7]}/"
-        return [
-            f"hf download {repository} --repo-type dataset --local-dir {folder}",
-            f"costhub publish {folder} --to hf-hub:{repository}",
-        ]
-    place = place_in_hub(merged)
-    if place is None:
-        return ["costhub publish DATASET_FOLDER --to HUB --as ORG/NAME"]
-    hub, name = place
-    return [shlex.join(["costhub", "publish", str(Path(merged).resolve()), "--to", str(hub), "--as", name])]
-
-
-def _lines(verdict: ReviewVerdict) -> Iterator[str]:
-    from costhub.hub.contribute import INBOX
-
-    for found in verdict.comparisons:
-        shift = "-" if found.shift is None else f"{found.shift:.2f}"
-        agreement = "-" if found.agreement is None else f"{found.agreement:.2f}"
-        if found.rows == found.replayed:  # a reason below says so
-            continue
-        yield (
-            f"{clean(found.device_id, 60)}: {counted(found.rows, 'row')} beside {found.held:,} in the hub; "
-            f"{counted(found.repeated, 'program')} in both, latency ratio {shift}, rank correlation {agreement}"
-        )
-    for reason in verdict.reasons[:SHOWN]:
-        yield f"  {reason.weight}: {clean(reason.what, 1000)}"
-    if len(verdict.reasons) > SHOWN:
-        yield f"  ... and {len(verdict.reasons) - SHOWN} more; --json lists them all"
-    yield f"{verdict.subject}: {'accepted' if verdict.is_accepted else 'refused'}."
-    if not verdict.is_accepted and Path(verdict.subject).parent.name == INBOX and Path(verdict.subject).is_dir():
-        yield f"Remove the folder {verdict.subject} to close the contribution."

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.latency import median_latency_s
 from costhub.models.metrics import rank_correlation
-from costhub.terminal_text import clean
+from costhub.terminal_text import clean, counted
 
 COMPARED_COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
 # Measured on a virtual machine with two cores: 112 programs of two sessions differ by 1.06 times in the
@@ -29,6 +29,8 @@ MOST_GAIN = 4.0
 """Best latency of a workload in the hub / best contributed latency."""
 _ENOUGH_PROGRAMS = 5
 """Common programs needed for a ratio or a ranking."""
+SHOWN = 20
+"""Reasons that are printed."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class Reason:
     """A sentence."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReviewVerdict:
-    """The outcome of a review."""
+    """The outcome of a review; `print` shows the comparisons and the reasons."""
 
     subject: str
     kind: Literal["model", "dataset"]
@@ -59,6 +61,16 @@ class ReviewVerdict:
     def to_json(self) -> dict[str, Any]:
         """The verdict in machine-readable form."""
         return {"accepted": self.is_accepted, **asdict(self)}
+
+    def __str__(self) -> str:
+        lines = [str(found) for found in self.comparisons if found.rows != found.replayed]  # else a reason says so
+        lines += [f"  {reason.weight}: {clean(reason.what, 1000)}" for reason in self.reasons[:SHOWN]]
+        if len(self.reasons) > SHOWN:
+            lines.append(f"  ... and {len(self.reasons) - SHOWN} more; --json lists them all")
+        return "\n".join([*lines, f"{self.subject}: {'accepted' if self.is_accepted else 'refused'}."])
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,14 @@ class Comparison:
     """Their rank correlation within a workload, mean over workloads."""
     gain: float | None
     """Best latency in the hub / here, for the workload where this is largest."""
+
+    def __str__(self) -> str:
+        shift = "-" if self.shift is None else f"{self.shift:.2f}"
+        agreement = "-" if self.agreement is None else f"{self.agreement:.2f}"
+        return (
+            f"{clean(self.device_id, 60)}: {counted(self.rows, 'row')} beside {self.held:,} in the hub; "
+            f"{counted(self.repeated, 'program')} in both, latency ratio {shift}, rank correlation {agreement}"
+        )
 
 
 def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:

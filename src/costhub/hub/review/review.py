@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from costhub.hub.contribute import INBOX
 from costhub.hub.data import find_data, load_measurements
 from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.remote.address import HF_PREFIX
+from costhub.hub.remote.folder_repo import place_in_hub
 from costhub.hub.remote.manifest import MAX_TOTAL_BYTES
 from costhub.hub.remote.remote_repo import Kind
 from costhub.hub.review.comparison import Reason, ReviewVerdict
@@ -31,9 +33,9 @@ from costhub.hub.staging import folder_kind, read_card
 from costhub.terminal_text import clean
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReviewOutcome:
-    """A verdict, and the merge that followed it."""
+    """A verdict, and the merge that followed it; `print` shows both as `costhub review` does."""
 
     verdict: ReviewVerdict
     merged: str | None = None
@@ -44,6 +46,49 @@ class ReviewOutcome:
     """ORG/NAME of the dataset on the Hugging Face hub into which a pull request was merged; None for folders."""
     closed: bool = False
     """Whether a contribution was closed because all of its rows were in the tables already."""
+    removed: bool = False
+    """Whether its folder was removed from the inbox."""
+
+    @property
+    def renewing(self) -> list[str]:
+        """The commands that write the card of the dataset again; empty if nothing was merged."""
+        if self.merged is None:
+            return []
+        if self.repository is not None:
+            # Without --local-dir, the client makes links, which `publish` refuses.
+            # A merge renames the shards, so an earlier copy must not be downloaded into again.
+            folder = f"renewed-{self.merged[:7]}/"
+            return [
+                f"hf download {self.repository} --repo-type dataset --local-dir {folder}",
+                f"costhub publish {folder} --to hf-hub:{self.repository}",
+            ]
+        place = place_in_hub(self.merged)
+        if place is None:
+            return ["costhub publish DATASET_FOLDER --to HUB --as ORG/NAME"]
+        hub, name = place
+        return [shlex.join(["costhub", "publish", str(Path(self.merged).resolve()), "--to", str(hub), "--as", name])]
+
+    def __str__(self) -> str:
+        lines, subject = [str(self.verdict)], self.verdict.subject
+        is_waiting = Path(subject).parent.name == INBOX and Path(subject).is_dir()
+        if not self.verdict.is_accepted and is_waiting:
+            lines.append(f"Remove the folder {subject} to close the contribution.")
+        if self.merged:
+            lines.append(f"Merged: {self.merged}")
+        if self.removed:
+            lines.append(f"Removed: {subject}, which awaited the review")
+        if self.not_removed:
+            why = f"({self.not_removed}). Its rows are in the tables"
+            lines.append(f"Not removed: {subject} {why}; its owner must remove it.")
+        if self.merged:
+            commands = ", then ".join(f"`{each}`" for each in self.renewing)
+            lines.append(f"The card is unchanged; {commands} renews its licences and contributors.")
+        if self.closed:
+            lines.append("Closed: all of its rows were in the tables already.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> ReviewOutcome:
@@ -116,16 +161,16 @@ def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: 
     """Merges the copy of a folder, and empties the inbox if the folder is in one."""
     if verdict.is_accepted:
         merge_into(folder, against)
-    merged, not_removed, closed = against if verdict.is_accepted else None, None, False
+    merged, not_removed, removed = against if verdict.is_accepted else None, None, False
     if subject.resolve().parent == (Path(against) / INBOX).resolve():
         try:
             shutil.rmtree(subject)
-            closed = merged is None
+            removed = True
         except OSError as error:  # the rows are in the tables all the same
             not_removed = error.strerror or first_line(error)
         with contextlib.suppress(OSError):  # others may be waiting in it
             (Path(against) / INBOX).rmdir()
-    return ReviewOutcome(verdict, merged, not_removed, closed=closed)
+    return ReviewOutcome(verdict, merged, not_removed, closed=removed and merged is None, removed=removed)
 
 
 def _private_copy(folder: Path, place: Path) -> Path:
