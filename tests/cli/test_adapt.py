@@ -377,6 +377,11 @@ def test_what_does_not_go_together_is_refused_before_anything_is_measured(
     assert "--device selects a device of this machine; leave it out" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--data", "nvidia-h200", "--suite", "resnet18"]) != 0
     assert "and nvidia-h200 is a name in a hub. Write ./nvidia-h200 for a folder" in capsys.readouterr().err
+    assert run(["adapt", "auto", "resnet18.c7", "--out", out, "--data", "nvidia-h200"]) != 0
+    assert "With a WORKLOAD, --suite, --network or --tracker, --data is the folder" in capsys.readouterr().err
+    for wrong, close in (("resnet18.c99", "resnet18.c9"), ("resnet51", "resnet50")):
+        assert run(["adapt", "auto", wrong, "--out", out]) != 0
+        assert close in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--device", "acme-one", "--trials", "4"]) != 0
     said = capsys.readouterr().err
     assert "This machine has no device named 'acme-one'" in said

@@ -24,7 +24,7 @@ from costhub.dataset.shards.shard import read_shard
 def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
     out = str(tmp_path / "data")
     first = costhub("collect", "--suite", "softmax.64x1000", "--trials", "4", "--out", out, "--json")
-    second = costhub("collect", "--suite", "softmax.64x1000", "--trials", "6", "--out", out, "--json")
+    second = costhub("collect", "softmax.64x1000", "--trials", "6", "--out", out, "--json")
 
     assert (first.code, second.code) == (0, 0)
     assert json.loads(first.out)["measured"] == 4
@@ -125,7 +125,10 @@ def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path)
         (["--suite", "resnet18", "--device", "raspberry-pi-5"], "no device named 'raspberry-pi-5'"),
         (["--suite", "resnet18", "--device", "nvidia-h2000"], "NVIDIA GPU"),
         (["--suite", "resnet18", "--budget", "soon"], "30m"),
-        ([], "--suite or --network"),
+        ([], "name a workload, as in resnet18.c7, or use --suite or --network"),
+        (["resnet18.c99"], "resnet18.c"),
+        (["resnet51"], "resnet50"),
+        (["softmax.64x1000", "nothing.json"], "The file nothing.json does not exist"),
         (["--suite", "resnet18", "--key", "pi4"], "--tracker"),
         (
             ["--suite", "resnet18", "--tracker", "127.0.0.1:9", "--key", "pi4", "--device", "cuda"],

@@ -17,7 +17,7 @@ from costhub.cli import main
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements as load_from_path
 from costhub.dataset.splits.split import save_split
-from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
+from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, DataError, UnknownNameError
 from costhub.hub.data import (
     find_data,
     iter_measurements,
@@ -322,6 +322,25 @@ def test_an_unknown_workload_is_refused_in_either_form(folder: DataFolder) -> No
     for read in (load_measurements, lambda *a, **k: list(iter_measurements(*a, **k))):
         with pytest.raises(UnknownNameError, match="Did you mean matmul1"):
             read(folder.path, workload="matmul100")  # type: ignore[operator]
+        with pytest.raises(UnknownNameError, match="Did you mean matmul1"):
+            read(folder.path, workloads={"matmul100"})  # type: ignore[operator]
+
+
+def test_workloads_are_named_as_for_programs_too(folder: DataFolder) -> None:
+    one, both = (
+        load_measurements(folder.path, workload=names, columns=["record_id", "workload_id"])
+        for names in ("matmul3", ["matmul3", "matmul1"])
+    )
+
+    assert 0 < one.num_rows < both.num_rows
+    ids = set(both["workload_id"].to_pylist())
+    for names, rows in (({"matmul1", "matmul3"}, both), (ids, both), ({"matmul3"}, one), ("matmul3", one)):
+        assert load_measurements(folder.path, workloads=names, columns=["record_id", "workload_id"]) == rows
+    batches = list(iter_measurements(folder.path, workloads=ids, columns=["record_id"]))
+    assert sum(batch.num_rows for batch in batches) == both.num_rows
+    assert load_measurements(folder.path, workloads=set()).num_rows == 0
+    with pytest.raises(ArgumentError, match="give one of them"):
+        load_measurements(folder.path, workload="matmul3", workloads={"matmul3"})
 
 
 def test_a_table_comes_in_the_form_asked_for(folder: DataFolder) -> None:

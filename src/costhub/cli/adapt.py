@@ -15,8 +15,8 @@ import click
 from click.core import ParameterSource
 
 from costhub.api.measuring import BoardsAt
-from costhub.api.subjects import check_names
-from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
+from costhub.api.subjects import Subjects, check_names
+from costhub.cli.shared.adapt_target import AdaptTarget, Carrying, StoredTarget, live_target
 from costhub.cli.shared.choices import ADAPT_STOP, ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
 from costhub.cli.shared.finished import asked_for, finished_before, finished_text
 from costhub.cli.shared.options import (
@@ -24,6 +24,7 @@ from costhub.cli.shared.options import (
     allow_other_kind_option,
     check_tracker_options,
     named_options,
+    named_subjects,
     named_values,
     seed_option,
 )
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from costhub.models.options import OptionDescription
     from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
-    from costhub.transfer.methods.method import TransferMethod
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class AdaptedModel:
             f"Share of the pairs in each new batch that were ranked correctly before learning from it:\n"
             f"{plain_table(asked, shares)}",
         ]
-        if done.chosen == ADAPTED and not totals and not _is_ahead(done):
+        if done.chosen == ADAPTED and not totals and not done.is_ahead:
             tested = "it ranked the last batch no better than its source" if len(asked) > 1 else "no batch tested it"
             parts.append(
                 f"The adapted model was written, but {tested}: nothing shows that it is better. With 256 trials or "
@@ -121,55 +121,11 @@ class AdaptedModel:
         return "\n\n".join(parts) + f"{ended}\nWrote {out}: {wrote}"
 
 
-def _is_ahead(done: Adaptation) -> bool:
-    """Whether the adapted model ranked the last tested batch better than the source."""
-    tested = [verdict.pairwise for verdict in done.verdicts[1:] if verdict.pairwise]
-    return bool(tested) and tested[-1]["adapted"] > tested[-1]["source"]
-
-
-@dataclass(frozen=True)
-class Carrying:
-    """How a source is carried over, as it was typed."""
-
-    name: str
-    options: Mapping[str, str]
-    source_data: str | None
-    """A data folder, or the name of a dataset or device, of the source's own measurements."""
-    seed: int
-    arch: str | None
-    """Architecture of the source; None for that of the best model."""
-    stop: str | None = None
-    """Name of the rule that ends measuring; None for none."""
-
-    def checked(self) -> Carrying:
-        """Itself; refuses wrong options and data before anything is measured; loads torch only where some are given."""
-        from costhub.hub.data import find_data
-
-        if self.source_data is not None:
-            find_data(self.source_data)
-        if self.options or self.source_data is not None:
-            check_source = getattr(self.method(), "check_source", None)
-            if check_source is not None:
-                check_source(given=self.source_data is not None)
-        return self
-
-    def method(self) -> TransferMethod:
-        """The method with its options."""
-        from costhub.transfer.methods.by_name import find_method
-
-        return find_method(self.name, self.options)
-
-    def source_programs(self, spec: str) -> Programs | None:
-        """The programs of `--source-data`, with features."""
-        from costhub.hub.data import load_programs
-
-        return None if self.source_data is None else load_programs(self.source_data, spec=spec)
-
-
 EXAMPLE = """
 \b
 Example:
   costhub adapt auto --trials 300 --out my-model/
+  costhub adapt auto resnet18.c7 mobilenet_v2 --out my-model/
   costhub adapt amd-epyc-zen5-2c --data intel-xeon-graniterapids-2c --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --method lottery --option ratio=0.3 --out my-model/
@@ -193,10 +149,11 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 
 @click.command("adapt", epilog=EXAMPLE, cls=ListingCommand)
 @click.argument("name", type=MODEL, metavar="NAME")
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option(
     "--data",
-    help="Measurements of the target: a data folder, or the name of a dataset or device. Without it, or with "
-    "--suite, --network or --tracker, the target is measured, and the results go to this folder, by default OUT-data.",
+    help="Measurements of the target: a data folder, or the name of a dataset or device. Without it, or with a "
+    "WORKLOAD, --suite, --network or --tracker, the target is measured, and its rows go here, by default to OUT-data.",
 )
 @click.option(
     "--device", metavar="DEVICE", help="Target device: one in the data, or one of this machine (`costhub devices`)."
@@ -257,6 +214,7 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     name: str,
+    workloads: tuple[str, ...],
     data: str | None,
     device: str | None,
     suites: tuple[str, ...],
@@ -281,16 +239,16 @@ def command(
     """Adapt the model NAME to a device with measurements in a data folder, or to this machine.
 
     NAME is a name as for `costhub pull`, or auto: the model in the hubs that ranks the first measurements best.
+    WORKLOAD is a kernel, network or suite to measure, as in `costhub tune`; by default all suites are measured.
 
     Each new batch first serves as a test: the adapted model, the source and a model trained on the target alone rank
     its programs before they learn from them. OUT gets the adapted model unless another one is clearly better.
     Interrupt it at any time and start it again: nothing is measured twice.
     """
     from costhub.hub.catalogue.find import AUTO, find_model
-    from costhub.models.folder import check_replaceable
 
-    check_tracker_options(tracker, key, (device or AUTO,))
-    check_replaceable(out)
+    _check_options(tracker, key, device or AUTO, out)
+    what = named_subjects(workloads, suites, networks)
     how = Carrying(method, named_values(pairs), source_data, seed, arch).checked()
     named = None if name == AUTO else find_model(name, arch=arch)
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
@@ -302,24 +260,31 @@ def command(
         opened: AbstractContextManager[AdaptTarget] = nullcontext(stored)
     else:
         _refuse_stored(chosen, data)
-        _check_live(suites, networks, where, None if allow_other_kind else named)
+        _check_live(what, where, None if allow_other_kind else named)
         folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials, stop = trials or TRIALS, stop or DEFAULT_STOP
-        measured: dict[str, Any] = {"suites": suites, "networks": networks, "trials": trials, "seed": seed}
+        measured: dict[str, Any] = {"suites": what.workloads, "networks": what.networks, "trials": trials, "seed": seed}
         opened = live_target(folder, where=where, contributor=contributor, check=check, **measured)
     asked = asked_for(click.get_current_context().params, None if stored is None else stored.data)
     if (told := finished_before(out, asked)) is not None:
-        click.echo(finished_text(out, told, explain=explain, as_json=as_json))
-        return
+        return click.echo(finished_text(out, told, explain=explain, as_json=as_json))
     with opened as target:
         result = replace(_carry(named, target, replace(how, stop=stop)), asked=asked)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
 
+def _check_options(tracker: str | None, key: str | None, device: str, out: Path) -> None:
+    """Refuses boards that are named by half or beside a device, and a folder that holds no model."""
+    from costhub.models.folder import check_replaceable
+
+    check_tracker_options(tracker, key, (device,))
+    check_replaceable(out)
+
+
 def _is_stored(asked: Mapping[str, Any]) -> bool:
     """Whether the model learns from the measurements in --data alone."""
-    return asked["data"] is not None and not (asked["suites"] or asked["networks"] or asked["tracker"])
+    return asked["data"] is not None and not any(asked[name] for name in ("workloads", "suites", "networks", "tracker"))
 
 
 def _check_device(row: Mapping[str, Any], *, named: ResolvedModel | None, out: Path) -> None:
@@ -356,14 +321,12 @@ def _refuse_stored(split: str | None, data: str | None) -> None:
     except CosthubError:
         return
     raise click.UsageError(
-        f"With --suite, --network or --tracker, --data is the folder for new measurements, and {data} is a name in a "
-        f"hub. Write ./{data} for a folder of that name."
+        f"With a WORKLOAD, --suite, --network or --tracker, --data is the folder for new measurements, and {data} is a "
+        f"name in a hub. Write ./{data} for a folder of that name."
     )
 
 
-def _check_live(
-    suites: Sequence[str], networks: Sequence[str], where: str | BoardsAt, model: ResolvedModel | None
-) -> None:
+def _check_live(what: Subjects, where: str | BoardsAt, model: ResolvedModel | None) -> None:
     """Refuses names that do not exist, a model of another kind, and boards that do not answer, before TVM is loaded."""
     from costhub.api.measuring import check_boards
     from costhub.api.models import check_local_kind
@@ -371,7 +334,7 @@ def _check_live(
     if isinstance(where, str) and model is not None:
         check_local_kind(model.entry, where)
     try:
-        check_names(suites, networks, [where] if isinstance(where, str) else [])
+        check_names(what.workloads, what.networks, [where] if isinstance(where, str) else [])
     except DeviceError as error:
         raise DeviceError(f"{error} If its programs have been measured, name them with --data.") from error
     check_boards(where)

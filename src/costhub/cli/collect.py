@@ -12,7 +12,6 @@ import click
 
 from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
-from costhub.api.subjects import Subjects
 from costhub.cli.shared.choices import COLLECT_STOP, MODEL, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.cli.shared.options import (
@@ -20,6 +19,7 @@ from costhub.cli.shared.options import (
     allow_other_kind_option,
     check_tracker_options,
     list_option,
+    named_subjects,
     seed_option,
     trials_per_workload_option,
 )
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 EXAMPLE = """
 \b
 Example:
+  costhub collect resnet18.c7 mine.pt2 --out measurements/
   costhub collect --suite resnet18 --trials-per-workload 64 --budget 30m --out measurements/
   costhub collect --network mobilenet_v2 --device amd-epyc-zen5-1c-avx2 --out measurements/
   costhub collect --suite all --tracker 127.0.0.1:9190 --key pi4 --out measurements/
@@ -41,6 +42,7 @@ Example:
 
 @click.command("collect", cls=ListingCommand, epilog=EXAMPLE)
 @list_option
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option(
     "--suite",
     "suites",
@@ -105,6 +107,7 @@ Example:
 @click.option("--profile", type=click.Path(path_type=Path), help="Draw where the time went (SVG).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
+    workloads: tuple[str, ...],
     suites: tuple[str, ...],
     networks: tuple[str, ...],
     out: Path,
@@ -127,13 +130,16 @@ def command(
     profile: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure programs of named workloads on this machine, on boards or on a cluster.
+    """Measure programs of each WORKLOAD on this machine, on boards or on a cluster.
+
+    WORKLOAD is what `costhub tune` takes: a kernel such as resnet18.c7, a network such as resnet50, a suite (--list
+    lists them all), or a file. A name that a suite and a network share is the network; --suite names the suite.
 
     Stop it with Ctrl-C or `kill` at any time and start it again with the same --out: it continues where it
     stopped, loses nothing and measures nothing twice.
     """
-    if not suites and not networks:
-        raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
+    if not (workloads or suites or networks):
+        raise click.UsageError("Nothing to measure: name a workload, as in resnet18.c7, or use --suite or --network.")
     check_tracker_options(tracker, key, devices)
     _check_elsewhere(tracker, dask, devices, check_outputs=check_outputs, has_profile=profile is not None)
     options = CollectOptions(
@@ -148,7 +154,7 @@ def command(
         stop=stop,
     )
     with saying_what_is_kept(out), interruptible():  # in this order: an interruption may come out of TVM as an error
-        what = Subjects(suites, networks)
+        what = named_subjects(workloads, suites, networks)
         limits: dict[str, Any] = {"trials": trials, "budget_s": budget, "options": options, "seed": seed}
         if dask is not None:
             from costhub.api.cluster.collect import collect_on_cluster
@@ -159,9 +165,13 @@ def command(
     # Boards measure while this machine builds, so shares of its time would mean little.
     _report(done, as_json=as_json, with_profile=tracker is None and dask is None)
     if profile is not None:
-        from costhub.cards.reports.device_plots import plot_profile
+        _draw_profile(done, profile)
 
-        plot_profile({", ".join(done.device_ids): done.progress.profile.as_dict()}, profile)
+
+def _draw_profile(done: Collection, file: Path) -> None:
+    from costhub.cards.reports.device_plots import plot_profile
+
+    plot_profile({", ".join(done.device_ids): done.progress.profile.as_dict()}, file)
 
 
 def _check_elsewhere(

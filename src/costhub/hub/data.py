@@ -20,7 +20,7 @@ from costhub.dataset.remote import FileSystem
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS
 from costhub.dataset.splits import split
 from costhub.dataset.splits.split import Split
-from costhub.errors import AmbiguousNameError, DataError, UnknownNameError
+from costhub.errors import AmbiguousNameError, ArgumentError, DataError, UnknownNameError
 from costhub.hub.catalogue.hubs import dataset_folders, folders_with, hubs_searched
 from costhub.hub.catalogue.names import LISTING, parse_name, resolve_device
 from costhub.hub.remote.address import Address, AddressError
@@ -188,6 +188,7 @@ def load_measurements(
     *,
     device: Names | None = None,
     workload: Names | None = None,
+    workloads: Collection[str] | None = None,
     operator: Names | None = None,
     status: Names | None = None,
     columns: Sequence[str] | None = None,
@@ -200,6 +201,7 @@ def load_measurements(
             `local-dir:/PATH` or `hf-hub:ORG/NAME@REVISION`.
         device: Device ids to keep; by default the one named by `where`, or all of a folder or dataset.
         workload: Ids or names of workloads to keep; all by default.
+        workloads: The same, by the name that it has in `load_programs`; a set will do.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
         columns: Columns to read; all by default.
@@ -209,6 +211,7 @@ def load_measurements(
         One row per measurement, with the columns of `dataset.schema.MEASUREMENTS`, as the type given by `format`.
 
     Raises:
+        ArgumentError: Both `workload` and `workloads` are given.
         CosthubError: One of its subclasses: the data, a name or a column does not exist, the hub cannot be
             reached, a file is damaged, or a package is not installed.
 
@@ -220,7 +223,7 @@ def load_measurements(
         return load.load_measurements(
             place.path,
             device=place.device_id if device is None else device,
-            workload=workload,
+            workload=_wanted(workload, workloads),
             operator=operator,
             status=status,
             columns=columns,
@@ -234,6 +237,7 @@ def iter_measurements(
     *,
     device: Names | None = None,
     workload: Names | None = None,
+    workloads: Collection[str] | None = None,
     operator: Names | None = None,
     status: Names | None = None,
     columns: Sequence[str] | None = None,
@@ -248,6 +252,7 @@ def iter_measurements(
         where: As for `load_measurements`.
         device: Device ids to keep; by default the one named by `where`, or all of a folder or dataset.
         workload: Ids or names of workloads to keep; all by default.
+        workloads: The same, by the name that it has in `load_programs`; a set will do.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
         columns: Columns to read; all by default.
@@ -265,7 +270,7 @@ def iter_measurements(
         yield from load.iter_measurements(
             place.path,
             device=place.device_id if device is None else device,
-            workload=workload,
+            workload=_wanted(workload, workloads),
             operator=operator,
             status=status,
             columns=columns,
@@ -428,6 +433,15 @@ def load_split(where: str | Path, name: str | None = None) -> Split:
     if name is None:
         return split.load_split(where)
     return split.find_split(find_data(where).path, name)
+
+
+def _wanted(workload: Names | None, workloads: Collection[str] | None) -> Names | None:
+    """The workloads to keep, by whichever name of the argument they were given."""
+    if workloads is None:
+        return workload
+    if workload is not None:
+        raise ArgumentError("workload= and workloads= both say which workloads to keep: give one of them.")
+    return workloads if isinstance(workloads, str) else sorted(workloads)
 
 
 def _ids_of(place: DataAddress, names: Collection[str] | None) -> set[str] | None:

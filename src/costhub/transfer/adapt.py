@@ -54,6 +54,12 @@ class Adaptation:
         return self.learned.n
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether the adapted model ranked the last tested batch better than the source."""
+        tested = [verdict.pairwise for verdict in self.verdicts[1:] if verdict.pairwise]
+        return bool(tested) and tested[-1]["adapted"] > tested[-1]["source"]
+
+    @property
     def summary(self) -> str:
         """How the model came about, for its card."""
         text = f"{self.method}, {self.trials} trials"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from costhub.api.evaluation import evaluate
-from costhub.api.learning import train
+from costhub.api.learning import adapt, train
 from costhub.api.models import save_model
 from costhub.api.publishing.card import card
 from costhub.cards.model_card import is_as_rendered, parse
@@ -96,6 +96,18 @@ def test_a_model_of_a_hub_is_copied_and_not_changed(tmp_path: Path) -> None:
 
     assert made.path == tmp_path / "mine/README.md"
     verify(tmp_path / "mine")
+
+
+def test_a_model_that_was_adapted_in_python_gets_the_card_of_what_was_held_out(trained: Path, tmp_path: Path) -> None:
+    data = build_data(tmp_path / "there", device_id="acme-two")
+    split = Split("mine", tuple(f"id-{name}" for name in ("conv2d1", "matmul1", "matmul2")), ("id-conv2d0",), 0)
+    found = adapt(trained, load_programs(data, workloads=set(split.train)), progress=False)
+    save_model(found.model, tmp_path / "mine", found.learned, test_workloads=split.test)
+
+    made = card(tmp_path / "mine", data, split=split)
+
+    assert list(made.to_pandas()[["device_id", "workload"]].iloc[0]) == ["acme-two", "conv2d0"]
+    assert parse(made.path.read_text()).totals == made.totals
 
 
 def test_a_model_that_was_trained_and_saved_in_python_gets_its_card(data: Path, tmp_path: Path) -> None:

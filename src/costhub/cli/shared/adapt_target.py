@@ -1,4 +1,4 @@
-"""Provides the targets of `costhub adapt`: devices that are measured already, or during the command."""
+"""Provides the targets of `costhub adapt`, measured already or during the command, and how a source gets there."""
 
 from __future__ import annotations
 
@@ -56,6 +56,45 @@ class AdaptTarget(Protocol):
 
     def ended(self, done: Adaptation) -> str | None:
         """Why measuring ended and how many programs failed, once all is measured; None if nothing was."""
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """How a source is carried over, as it was typed."""
+
+    name: str
+    options: Mapping[str, str]
+    source_data: str | None
+    """A data folder, or the name of a dataset or device, of the source's own measurements."""
+    seed: int
+    arch: str | None
+    """Architecture of the source; None for that of the best model."""
+    stop: str | None = None
+    """Name of the rule that ends measuring; None for none."""
+
+    def checked(self) -> Carrying:
+        """Itself; refuses wrong options and data before anything is measured; loads torch only where some are given."""
+        from costhub.hub.data import find_data
+
+        if self.source_data is not None:
+            find_data(self.source_data)
+        if self.options or self.source_data is not None:
+            check_source = getattr(self.method(), "check_source", None)
+            if check_source is not None:
+                check_source(given=self.source_data is not None)
+        return self
+
+    def method(self) -> TransferMethod:
+        """The method with its options."""
+        from costhub.transfer.methods.by_name import find_method
+
+        return find_method(self.name, self.options)
+
+    def source_programs(self, spec: str) -> Programs | None:
+        """The programs of `--source-data`, with features."""
+        from costhub.hub.data import load_programs
+
+        return None if self.source_data is None else load_programs(self.source_data, spec=spec)
 
 
 @dataclass

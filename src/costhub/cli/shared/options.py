@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,6 +17,7 @@ from costhub.cli.shared.choices import ARCHITECTURE, LAYOUT, PRECISION, WholeNum
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
+    from costhub.api.subjects import Subjects
     from costhub.models.options import OptionDescription
 
     DescribedOptions = Mapping[str, Sequence[OptionDescription]]
@@ -58,6 +60,19 @@ def workloads_argument(verb: str, out: str | None = None) -> Callable[[F], F]:
         raise nothing_named(verb, out)
 
     return click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...", is_eager=True, callback=named)
+
+
+def named_subjects(workloads: Sequence[str], suites: Sequence[str], networks: Sequence[str]) -> Subjects:
+    """What the arguments WORKLOAD and the options --suite and --network name, all together.
+
+    Example:
+        >>> named_subjects(["resnet18.c7", "mine.pt2"], ["softmax"], [])
+        Subjects(workloads=('resnet18.c7', 'softmax'), networks=('mine.pt2',), modules=())
+    """
+    from costhub.api.subjects import Subjects, read_subjects
+
+    found = read_subjects(list(workloads), Path())  # names write nothing
+    return Subjects((*found.workloads, *suites), (*found.networks, *networks))
 
 
 def trials_per_workload_option(default: int | None, help_: str, *, most: int | None = None) -> Callable[[F], F]:
