@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,14 +14,16 @@ import pytest
 
 import costhub
 from costhub.api import hidden
+from costhub.api.hidden import HiddenScores
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.hidden import task as tasks
-from costhub.dataset.hidden.submission import MOST_NAME
+from costhub.dataset.hidden.submission import MOST_NAME, Submission
 from costhub.errors import ArgumentError, DataError
 from costhub.hub.data import find_data
 
 DEVICE, SPEC = "nvidia-h200", "trace_tokens@1"
+NOTHING = {"trained_on": "nothing"}
 
 
 class Oracle:
@@ -49,9 +52,9 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> tasks.HiddenTask:
 
 
 def test_the_true_order_wins_and_its_reverse_loses(task: tasks.HiddenTask, tmp_path: Path) -> None:
-    best = costhub.submit_scores(task.path, Oracle(), tmp_path / "best", about={"seed": 1}, progress=False)
+    best = costhub.submit_scores(task.path, Oracle(), tmp_path / "best", about={**NOTHING, "seed": 1}, progress=False)
     worst = costhub.submit_scores(
-        task.path, Oracle(-1.0), tmp_path / "worst", about={"model": "reverse"}, progress=False
+        task.path, Oracle(-1.0), tmp_path / "worst", about={**NOTHING, "model": "reverse"}, progress=False
     )
 
     found = costhub.score_submissions([worst.path, best.path], task.path.parent / "kept.csv")
@@ -65,6 +68,8 @@ def test_the_true_order_wins_and_its_reverse_loses(task: tasks.HiddenTask, tmp_p
     assert (list(frame["model"]), list(frame["workloads"])) == (["oracle", "reverse"], [4, 4])
     assert list(frame["pairwise"]) == [first.pairwise, 0.0]
     assert frame["top_1_se"][1] == last.standard_errors["top_1"]
+    assert found.level == (True, False)
+    assert [row["level"] for row in found.rows()] == [True, False]
     row = found.rows()[0]
     assert (row["model"], row["seed"], row["task"], row["spec"]) == ("oracle", 1, "four", SPEC)
     assert row["latencies_sha256"] == task.latencies_sha256
@@ -77,12 +82,10 @@ def test_a_program_that_cannot_be_replayed_comes_last(task: tasks.HiddenTask, tm
             return np.arange(float(len(counts)))
 
     opened = tasks.HiddenTask.open(task.path)
-    submission = costhub.submit_scores(task.path, Lost(), tmp_path / "all", progress=False)
+    submission = costhub.submit_scores(task.path, Lost(), tmp_path / "all", about=NOTHING, progress=False)
     assert set(submission.scores) == set(opened.keys)
 
-    from costhub.dataset.hidden.submission import Submission
-
-    part = Submission.scored(tmp_path / "part", opened, {0: 2.0, 1: 3.0}, {"model": "x"})
+    part = Submission.scored(tmp_path / "part", opened, {0: 2.0, 1: 3.0}, {"model": "x", **NOTHING})
     assert set(part.scores) == set(opened.keys)
     assert part.scores[opened.keys[2]] < part.scores[opened.keys[0]] < part.scores[opened.keys[1]]
 
@@ -111,7 +114,7 @@ def task_of_two_devices(place: Path) -> tasks.HiddenTask:
 def test_programs_of_two_devices_are_scored_each_by_its_own_features(tmp_path: Path) -> None:
     task = task_of_two_devices(tmp_path)
 
-    scores = costhub.submit_scores(task.path, Sum(), tmp_path / "sum", progress=False).scores
+    scores = costhub.submit_scores(task.path, Sum(), tmp_path / "sum", about=NOTHING, progress=False).scores
 
     assert {device for device, _ in scores} == TWO_DEVICES
     spec = find_spec(SPEC)
@@ -126,11 +129,11 @@ def test_models_of_devices_read_their_own_features_and_are_all_named(
     monkeypatch.setattr(hidden, "load_model", lambda name, device: models[device["device_id"]])
     task = task_of_two_devices(tmp_path)
 
-    made = costhub.submit_scores(task.path, "auto", tmp_path / "auto", progress=False)
+    made = costhub.submit_scores(task.path, "auto", tmp_path / "auto", about=NOTHING, progress=False)
 
     assert (made.about["model"], made.about["spec"]) == ("sum, other-sum", f"{SPEC}, tiles@1")
     for device, model in models.items():
-        alone = costhub.submit_scores(task.path, model, tmp_path / device, progress=False).scores
+        alone = costhub.submit_scores(task.path, model, tmp_path / device, about=NOTHING, progress=False).scores
         own = [key for key in task.keys if key[0] == device]
         assert [made.scores[key] for key in own] == [alone[key] for key in own]
 
@@ -180,7 +183,73 @@ def test_what_an_object_of_ones_own_calls_info_does_not_matter(task: tasks.Hidde
     class Chatty(Oracle):
         info: ClassVar[dict[str, str]] = {"about": "mine"}
 
-    assert "trained_on" not in costhub.submit_scores(task.path, Chatty(), tmp_path / "x", progress=False).about
+    made = costhub.submit_scores(task.path, Chatty(), tmp_path / "x", about=NOTHING, progress=False)
+
+    assert made.about["trained_on"] == "nothing"
+
+
+@pytest.mark.parametrize("about", [None, {"trained_on": ""}, {"trained_on": ["nvidia-a100"]}])
+def test_a_model_of_which_nothing_says_what_it_has_learned_from_is_refused_before_anything_is_computed(
+    task: tasks.HiddenTask, tmp_path: Path, about: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.HiddenTask, "programs", lambda *_, **__: pytest.fail("features were read"))
+
+    with pytest.raises(ArgumentError, match=r"Nothing says what oracle has learned from.*`--about trained_on=\.\.\.`"):
+        costhub.submit_scores(task.path, Oracle(), tmp_path / "x", about=about, progress=False)
+
+    assert not (tmp_path / "x").exists()
+
+
+def table_of(scores: dict[str, Sequence[Sequence[float]]], tmp_path: Path, *, workloads: int) -> HiddenScores:
+    """The table of submissions: name -> scores of three programs of each workload, the first of which is fastest."""
+    rows = [(f"w{number}", f"{number}-{place}", place + 1) for number in range(workloads) for place in range(3)]
+    lines = [f"acme,{workload},{program},{latency}e-3" for workload, program, latency in rows]
+    (tmp_path / "kept.csv").write_text("\n".join(["device_id,workload_id,program_id,latency_s", *lines]) + "\n")
+    for name, given in scores.items():
+        values = [value for part in given for value in part]
+        keyed = {("acme", program): value for (_, program, _), value in zip(rows, values, strict=True)}
+        Submission.write(tmp_path / name, {"model": name, **NOTHING}, keyed)
+    return costhub.score_submissions([tmp_path / name for name in scores], tmp_path / "kept.csv")
+
+
+RIGHT, TURNED, SECOND, LAST = (3, 2, 1), (3, 1, 2), (2, 3, 1), (1, 2, 3)
+"""Scores of programs that take 1, 2 and 3 ms; TURNED chooses the best, but has one pair of three wrong."""
+
+
+def test_pairs_decide_where_the_first_choices_are_equally_good(tmp_path: Path) -> None:
+    found = table_of({"turned": [TURNED] * 3, "right": [RIGHT] * 3, "second": [SECOND] * 3}, tmp_path, workloads=3)
+
+    assert [submission.model for submission, _ in found.evaluations] == ["right", "turned", "second"]
+    assert [evaluation.top_1 for _, evaluation in found.evaluations] == [1.0, 1.0, 0.5]
+
+
+def test_what_pairs_alone_tell_apart_is_not_level(tmp_path: Path) -> None:
+    found = table_of({"right": [RIGHT] * 3, "turned": [TURNED] * 3}, tmp_path, workloads=3)
+
+    assert found.level == (True, False)
+    assert [line.split()[-2] for line in str(found).splitlines()[:3]] == ["level", "yes", "no"]
+
+
+@pytest.mark.parametrize(("wrong", "is_level"), [(3, True), (4, False)])
+def test_a_result_is_level_if_the_lead_is_within_two_standard_errors_of_the_differences(
+    tmp_path: Path, wrong: int, is_level: bool
+) -> None:
+    # The lead in top-1 is 0.5 in `wrong` of 16 workloads: 0.094 against 2 * 0.0504, and 0.125 against 2 * 0.0559.
+    one = [RIGHT] * 16
+    found = table_of({"one": one, "two": [*[SECOND] * wrong, *one[wrong:]]}, tmp_path, workloads=16)
+
+    assert found.level == (True, is_level)
+
+
+def test_what_is_hard_for_both_does_not_make_them_level(tmp_path: Path) -> None:
+    # The error of either mean is 0.09, but it comes from workloads that neither can rank.
+    one, two = [LAST, RIGHT] * 8, [LAST, RIGHT] * 4 + [LAST, SECOND] * 4
+
+    assert table_of({"one": one, "two": two}, tmp_path, workloads=16).level == (True, False)
+
+
+def test_of_one_workload_all_are_level(tmp_path: Path) -> None:
+    assert table_of({"right": [RIGHT], "last": [LAST]}, tmp_path, workloads=1).level == (True, True)
 
 
 @pytest.mark.parametrize("values", [{"cores": "x"}, {"cores": 10**400}, {"peak_gflops": [1]}, {"kind": ["cpu"]}])

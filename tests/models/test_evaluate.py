@@ -10,7 +10,7 @@ import pytest
 from costhub.dataset.programs import Programs, workload_uses
 from costhub.errors import DataError, ScoreError
 from costhub.models import metrics
-from costhub.models.evaluate import by_network, by_operator, evaluate_scores, network_top_k
+from costhub.models.evaluate import by_network, by_operator, evaluate_scores, lead, network_top_k
 
 
 def programs(latency_s: list[float], workload: list[int]) -> Programs:
@@ -149,6 +149,17 @@ def test_a_workload_measured_twice_as_often_is_no_surer() -> None:
     found = evaluate_scores(np.concatenate([scores, scores]), both)
 
     assert found.standard_errors == pytest.approx(evaluate_scores(scores, TWO).standard_errors)
+
+
+def test_a_lead_is_the_mean_of_the_differences_with_their_own_error() -> None:
+    first, other = (
+        evaluate_scores(np.array(scores), TWO) for scores in ([2.0, 1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 2.0, 0.0, 1.0])
+    )
+
+    # top_1 is 1 and 1, and 0.25 and 1.
+    assert lead(first, other, "top_1") == pytest.approx((0.375, 0.375))
+    assert lead(other, first, "top_1") == pytest.approx((-0.375, 0.375))
+    assert lead(first, first, "top_1") == (0.0, 0.0)
 
 
 LATENCY_S = np.array([1.0, 2.0, 1.0, 4.0, 3.0, 6.0])

@@ -12,13 +12,13 @@ from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.hidden import task as tasks
-from costhub.dataset.hidden.submission import MOST_NAME, HiddenLatencies, Submission
+from costhub.dataset.hidden.submission import MOST_NAME, HiddenLatencies, Submission, names_training
 from costhub.dataset.hidden.task import HiddenTask
 from costhub.dataset.splits.split import find_split
 from costhub.errors import ArgumentError
 from costhub.hub.catalogue.devices import Device
 from costhub.hub.data import find_data
-from costhub.models.evaluate import Evaluation, evaluate_scores
+from costhub.models.evaluate import Evaluation, evaluate_scores, lead
 from costhub.models.own_code import learned_from, name_of, scorer_given
 from costhub.terminal_text import counted
 from costhub.versions import load_pandas
@@ -26,11 +26,13 @@ from costhub.versions import load_pandas
 if TYPE_CHECKING:
     from costhub.models.protocol import CostModel, Scores
 
-DECIDING = ("top_1", "pairwise", "top_5")
-"""The metrics of a table of submissions; the first one orders it."""
+DECIDING = ("top_1", "pairwise")
+"""The metrics that order a table of submissions; the second decides where the first is equal."""
+SHOWN = (*DECIDING, "top_5")
 COLUMNS = (
     TableColumn("model", "model"),
-    *(part for name in DECIDING for part in (number(name, name, ".3f"), number(f"{name}_se", "±", ".3f"))),
+    *(part for name in SHOWN for part in (number(name, name, ".3f"), number(f"{name}_se", "±", ".3f"))),
+    TableColumn("level", "level"),
     number("workloads", "workloads", "d"),
 )
 
@@ -40,16 +42,27 @@ class HiddenScores:
     """Submissions in the order of a table; `print` shows it."""
 
     evaluations: tuple[tuple[Submission, Evaluation], ...]
-    """The best top-1 first."""
+    """The best top-1 first; of equal ones, that with more pairs in the right order."""
     latencies_sha256: str
     """Hash of the file with the latencies, as `task.json` promises it."""
 
+    @property
+    def level(self) -> tuple[bool, ...]:
+        """For each of `evaluations`, whether the first one cannot be told from it.
+
+        It is level if the first one leads it by no more than two standard errors, in top-1 and in pairs: of the
+        difference on the same workloads. Of a single workload there is no standard error, so all are level.
+        """
+        first = self.evaluations[0][1]
+        return tuple(_is_level(first, evaluation) for _, evaluation in self.evaluations)
+
     def __str__(self) -> str:
         lines = []
-        for submission, evaluation in self.evaluations:
+        for (submission, evaluation), level in zip(self.evaluations, self.level, strict=True):
             errors = evaluation.standard_errors
-            line: dict[str, Any] = {"model": submission.model, "workloads": len(evaluation.workloads)}
-            for name in DECIDING:
+            line: dict[str, Any] = {"model": submission.model, "level": "yes" if level else "no"}
+            line["workloads"] = len(evaluation.workloads)
+            for name in SHOWN:
                 line |= {name: evaluation.totals[name], f"{name}_se": errors[name]}
             lines.append(line)
         return f"{plain_table(lines, COLUMNS)}\nlatencies: sha256 {self.latencies_sha256}"
@@ -58,10 +71,10 @@ class HiddenScores:
         return str(self)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for each submission, in the form of `Evaluation.row`: what its author says, and the figures."""
+        """A line for each submission, in the form of `Evaluation.row`: what its author says, `level`, the figures."""
         return [
-            evaluation.row({**submission.about, "latencies_sha256": self.latencies_sha256})
-            for submission, evaluation in self.evaluations
+            evaluation.row({**submission.about, "latencies_sha256": self.latencies_sha256, "level": level})
+            for (submission, evaluation), level in zip(self.evaluations, self.level, strict=True)
         ]
 
     def to_pandas(self) -> Any:
@@ -72,6 +85,11 @@ class HiddenScores:
             told = {"model": submission.model, "workloads": len(evaluation.workloads)}
             rows.append({**told, **evaluation.totals, **errors})
         return load_pandas().DataFrame(rows)
+
+
+def _is_level(first: Evaluation, other: Evaluation) -> bool:
+    leads = (lead(first, other, name) for name in DECIDING)
+    return not any(mean > 2 * error for mean, error in leads)
 
 
 def hide_latencies(
@@ -131,15 +149,17 @@ def submit_scores(
         model: A name or folder as for `costhub.load_model`, which is bound to each device; FILE.py:NAME, MODULE:NAME
             or an object with ``predict(rows, counts)``.
         out: The folder of the submission, which must not exist.
-        about: What a reader must know of the model: `model` (its name), `trained_on`, `seed`, `url`.
+        about: What a reader must know of the model: `model` (its name), `trained_on`, `seed`, `url`. A model that
+            keeps a record of its training names in `trained_on` the devices that it has learned from; of any other,
+            say it here: devices and datasets, or "nothing".
         progress: Show a progress bar on a terminal.
 
     Returns:
         The submission. A program that this TVM cannot replay is scored below all others.
 
     Raises:
-        ArgumentError: `out` exists, `model` cannot predict, or it has learned from measurements of the task's workloads
-            on its devices.
+        ArgumentError: `out` exists, `model` cannot predict, it has learned from measurements of the task's workloads
+            on its devices, or nothing says what it has learned from.
         DataError: The task is damaged, or describes a device as none can be.
         CosthubError: The task or the model cannot be found.
     """
@@ -153,15 +173,23 @@ def submit_scores(
     }
     _refuse_learned(bound, opened)
     by_spec = _devices_by_spec(bound, opened)
+    described = {
+        "model": _joined_names(bound.values()),
+        "spec": ", ".join(by_spec),
+        **_training(bound),
+        **(about or {}),
+    }
+    if not names_training(described):  # before the features are computed
+        raise ArgumentError(
+            f"Nothing says what {described['model']} has learned from, and a submission must. Add it to what you say "
+            "of the model: `--about trained_on=...` (in Python `about`), the devices and datasets, or nothing."
+        )
     scores = {
         place: score
         for spec, group in by_spec.items()
         for place, score in _scores(bound, group, opened, spec, progress=progress)
     }
-    devices = dict.fromkeys(device for scorer in bound.values() for device in learned_from(scorer)[0])
-    trained_on = {"trained_on": ", ".join(devices)} if devices else {}
-    said = {"model": _joined_names(bound.values()), "spec": ", ".join(by_spec), **trained_on, **(about or {})}
-    return Submission.scored(out, opened, scores, said)
+    return Submission.scored(out, opened, scores, described)
 
 
 def _devices_by_spec(bound: Mapping[str, Any], task: HiddenTask) -> dict[str, set[str]]:
@@ -192,6 +220,12 @@ def _joined_names(scorers: Iterable[Any]) -> str:
     return joined if len(joined) <= MOST_NAME else f"{first:.{MOST_NAME - 30}} and {counted(len(others), 'other')}"
 
 
+def _training(bound: Mapping[str, Any]) -> dict[str, str]:
+    """What the models themselves say they have learned from."""
+    devices = dict.fromkeys(device for scorer in bound.values() for device in learned_from(scorer)[0])
+    return {"trained_on": ", ".join(devices)} if devices else {}
+
+
 def _refuse_learned(bound: Mapping[str, Any], task: HiddenTask) -> None:
     """Refuses a model that knows its task; of an object that keeps no record of its training, nobody can tell."""
     for device, scorer in bound.items():
@@ -214,10 +248,11 @@ def score_submissions(submissions: Sequence[str | Path], latencies: str | Path) 
         latencies: The file that `hide_latencies` wrote.
 
     Returns:
-        The figures of each, the best first; `print` shows a table.
+        The figures of each, the best first, and which are level with it; `print` shows a table.
 
     Raises:
-        DataError: A submission is damaged, or does not score exactly the programs of the task.
+        DataError: A submission is damaged, does not say what its model was trained on, or does not score exactly the
+            programs of the task.
     """
     hidden = HiddenLatencies.open(latencies)
     programs = hidden.programs()
@@ -225,7 +260,8 @@ def score_submissions(submissions: Sequence[str | Path], latencies: str | Path) 
     for path in submissions:
         submission = Submission.open(path)
         found.append((submission, evaluate_scores(hidden.scores_of(submission), programs)))
-    return HiddenScores(tuple(sorted(found, key=lambda pair: -pair[1].top_1)), hidden.sha256)
+    found.sort(key=lambda pair: [-pair[1].totals[name] for name in DECIDING])
+    return HiddenScores(tuple(found), hidden.sha256)
 
 
 def _checked(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -174,15 +174,36 @@ class Evaluation:
         return math.fsum(getattr(row, name) for row in self.workloads) / len(self.workloads)
 
     def _standard_error(self, name: str) -> float:
-        mean = self._mean(name)
-        off: dict[str, float] = defaultdict(float)
-        for row in self.workloads:
-            off[row.workload_id] += getattr(row, name) - mean
-        number = len(off)
-        if number < 2:
-            return math.nan
-        total = math.fsum(value**2 for value in off.values())
-        return math.sqrt(number / (number - 1) * total) / len(self.workloads)
+        return _error_of_mean([(row.workload_id, getattr(row, name)) for row in self.workloads])
+
+
+def lead(first: Evaluation, other: Evaluation, name: str) -> tuple[float, float]:
+    """How far a metric of one model is above that of another, and the standard error of that difference.
+
+    Both are over the differences on each workload, so what makes a workload hard for every model cancels out. The
+    error is NaN if there is only one workload.
+
+    Args:
+        first: The evaluation of one model.
+        other: That of the other, on the same programs: its workloads have the same order.
+        name: The metric.
+    """
+    pairs = zip(first.workloads, other.workloads, strict=True)
+    differences = [(row.workload_id, getattr(row, name) - getattr(theirs, name)) for row, theirs in pairs]
+    return math.fsum(value for _, value in differences) / len(differences), _error_of_mean(differences)
+
+
+def _error_of_mean(values: Sequence[tuple[str, float]]) -> float:
+    """The formula of `Evaluation.standard_errors`, of a value for each workload (its id) on each device."""
+    mean = math.fsum(value for _, value in values) / len(values)
+    off: dict[str, float] = defaultdict(float)
+    for workload_id, value in values:
+        off[workload_id] += value - mean
+    number = len(off)
+    if number < 2:
+        return math.nan
+    total = math.fsum(value**2 for value in off.values())
+    return math.sqrt(number / (number - 1) * total) / len(values)
 
 
 def evaluate(model: CostModel, programs: Programs, *, noise_floor: float = NOISE_FLOOR) -> Evaluation:

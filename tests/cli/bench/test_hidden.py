@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+KNOWN = ("--about", "trained_on=nothing")
 MODEL = """
 import numpy as np
 
@@ -32,12 +33,18 @@ def test_from_measurements_to_a_table(place: Path, costhub: Any) -> None:
     assert made.out.startswith("t: 537 programs of 10 workloads on nvidia-h200")
     assert "Keep l.csv" in made.err
 
-    sent = costhub("bench", "submit", "t", "--model", "mine.py:Mine", "--out", "mine", "--about", "trained_on=nothing")
+    sent = costhub("bench", "submit", "t", "--model", "mine.py:Mine", "--out", "mine", *KNOWN)
     assert (sent.code, sent.out) == (0, "Mine: 537 programs scored, in mine\n")
     assert json.loads(Path("mine/about.json").read_text())["trained_on"] == "nothing"
 
-    again = costhub("bench", "submit", "t", "--model", "mine.py:Mine", "--out", "again", "--json")
+    silent = costhub("bench", "submit", "t", "--model", "mine.py:Mine", "--out", "silent")
+    assert silent.code == 2
+    assert "Nothing says what Mine has learned from" in silent.err
+    assert not Path("silent").exists()
+
+    again = costhub("bench", "submit", "t", "--model", "mine.py:Mine", "--out", "again", "--json", *KNOWN)
     assert json.loads(again.out) == {"version": 1, "task": "t", "model": "Mine", "spec": "trace_tokens@1"} | {
+        "trained_on": "nothing",
         "programs": 537,
         "out": "again",
     }
@@ -51,6 +58,7 @@ def test_from_measurements_to_a_table(place: Path, costhub: Any) -> None:
     assert table.out.splitlines()[1].startswith("Mine ")
     row = json.loads(costhub("bench", "score", "mine", "--latencies", "l.csv", "--json").out)
     assert f"{row['top_1']:.3f}" in table.out
+    assert row["level"] is True
 
 
 @pytest.mark.parametrize(

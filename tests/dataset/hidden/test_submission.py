@@ -12,6 +12,7 @@ from costhub.dataset.hidden.submission import ABOUT, SCORES, HiddenLatencies, Su
 from costhub.errors import ArgumentError, DataError, ScoreError
 
 KEYS = [("one", "a"), ("one", "b"), ("two", "a")]
+KNOWN = {"model": "x", "trained_on": "nothing"}
 LATENCIES = "device_id,workload_id,program_id,latency_s\none,w,a,1e-3\none,w,b,2e-3\ntwo,w,a,5e-4\n"
 
 
@@ -25,7 +26,7 @@ def latencies(tmp_path: Path) -> HiddenLatencies:
 @pytest.fixture
 def mine(tmp_path: Path) -> Submission:
     scores = {key: float(number) for number, key in enumerate(KEYS)}
-    return Submission.write(tmp_path / "mine", {"model": "Mine", "seed": 3}, scores)
+    return Submission.write(tmp_path / "mine", {"model": "Mine", "trained_on": "acme-one", "seed": 3}, scores)
 
 
 def test_what_was_written_is_read(mine: Submission) -> None:
@@ -84,6 +85,9 @@ def test_wrong_scores_are_refused(mine: Submission, text: str, words: str) -> No
         ("{}", "must hold an object with `model`"),
         ('{"model": " "}', "must hold an object with `model`"),
         ('{"model": 3}', "must hold an object with `model`"),
+        ('{"model": "x"}', r"about\.json does not say what the model has learned from"),
+        ('{"model": "x", "trained_on": " "}', "add `trained_on`"),
+        ('{"model": "x", "trained_on": ["acme-one"]}', "add `trained_on`, a text"),
         ('{"model": "x", "version": 2}', "Update costhub"),
     ],
 )
@@ -112,20 +116,26 @@ def test_links_and_large_files_are_not_followed(mine: Submission) -> None:
 
 def test_every_program_and_no_other_is_scored(latencies: HiddenLatencies, tmp_path: Path) -> None:
     all_ = {key: 1.0 for key in KEYS}
-    fewer = Submission.write(tmp_path / "fewer", {"model": "x"}, {k: 1.0 for k in KEYS[1:]})
+    fewer = Submission.write(tmp_path / "fewer", KNOWN, {k: 1.0 for k in KEYS[1:]})
     with pytest.raises(DataError, match="does not score 1 of 3 programs, such as a on one"):
         latencies.scores_of(fewer)
-    more = Submission.write(tmp_path / "more", {"model": "x"}, {**all_, ("two", "z"): 1.0})
+    more = Submission.write(tmp_path / "more", KNOWN, {**all_, ("two", "z"): 1.0})
     with pytest.raises(DataError, match="scores program z on two, which the task does not have"):
         latencies.scores_of(more)
 
 
 def test_a_submission_is_written_once_with_finite_scores(mine: Submission, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="mine exists"):
-        Submission.write(mine.path, {"model": "x"}, {})
+        Submission.write(mine.path, KNOWN, {})
     with pytest.raises(ScoreError, match="finite"):
-        Submission.write(tmp_path / "nan", {"model": "x"}, {KEYS[0]: float("nan")})
+        Submission.write(tmp_path / "nan", KNOWN, {KEYS[0]: float("nan")})
     assert not (tmp_path / "nan").exists()
+
+
+def test_a_submission_that_does_not_say_what_its_model_knows_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="Say what the model has learned from: `trained_on`"):
+        Submission.write(tmp_path / "silent", {"model": "x"}, {KEYS[0]: 1.0})
+    assert not (tmp_path / "silent").exists()
 
 
 @pytest.mark.parametrize(

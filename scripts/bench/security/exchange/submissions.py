@@ -24,6 +24,7 @@ FAMILY = "submissions, locks and networks"
 SpoilFolder = Callable[[Path, Place], object]
 GIB = 1 << 30
 _KEYS = [("cpu0", "w1", f"{number:064x}") for number in range(4)]
+_ABOUT = {"version": 1, "model": "Mine", "trained_on": "nothing"}
 _SCORES = "device_id,program_id,score\n" + "".join(f"{d},{p},{n}\n" for n, (d, _, p) in enumerate(_KEYS))
 
 
@@ -35,7 +36,7 @@ def scored(spoil: SpoilFolder, *words: str) -> Callable[[Place], Command]:
         rows = [f"{device},{workload},{program},{n + 1}e-3" for n, (device, workload, program) in enumerate(_KEYS)]
         kept.write_text("\n".join(["device_id,workload_id,program_id,latency_s", *rows]) + "\n")
         folder.mkdir()
-        (folder / "about.json").write_text('{"version": 1, "model": "Mine"}')
+        (folder / "about.json").write_text(json.dumps(_ABOUT))
         (folder / "scores.csv").write_text(_SCORES)
         spoil(folder, place)
         return place.costhub("bench", "score", folder, "--latencies", kept, *words)
@@ -51,7 +52,7 @@ def content(name: str, text: str | bytes) -> SpoilFolder:
 
 def about(**values: Any) -> SpoilFolder:
     """Another description."""
-    return content("about.json", json.dumps({"version": 1, "model": "Mine", **values}))
+    return content("about.json", json.dumps({**_ABOUT, **values}))
 
 
 def pipe(name: str) -> SpoilFolder:
@@ -133,8 +134,7 @@ _SUBMITTED: tuple[tuple[str, str, SpoilFolder, Expected, Harm], ...] = (
     ("129l", "pickles under both names", _pickled, "refused", writes("canary")),
     ("129m", "about.json nested 100,000 deep", content("about.json", deep(100_000)), "refused", no_harm),
     ("129n", "a model whose name a terminal obeys", about(model=_ODD), "either", reaches_terminal),
-    ("129o", "a model with half a letter as its name", content("about.json", '{"model": "\\ud800"}'), "either",
-     reaches_terminal),
+    ("129o", "a model with half a letter as its name", about(model="\ud800"), "either", reaches_terminal),
     ("129p", "ids that a terminal obeys", content("scores.csv", _SCORES + f"{ESCAPES},\u202e{ESCAPES},1\n"), "refused",
      reaches_terminal),
     ("129q", "a file in the place of the folder", _file, "refused", no_harm),

@@ -68,7 +68,10 @@ def hide(
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the submission.")
 @click.option(
-    "--about", multiple=True, metavar="KEY=VALUE", help="What readers must know, such as trained_on=...; repeatable."
+    "--about",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What readers must know; a model without a record of its training needs trained_on=...; repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def submit(task: Path, model: str, out: Path, about: tuple[str, ...], as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Provides Submission, the scores that a model gave to the programs of a task, and HiddenLatencies, which judge them.
 
-A submission is a folder: `about.json` names the model, and `scores.csv` has the columns `device_id`, `program_id` and
-`score`.
+A submission is a folder: `about.json` names the model and what it has learned from, and `scores.csv` has the columns
+`device_id`, `program_id` and `score`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Submission:
 
     path: Path
     about: Mapping[str, Any]
-    """`model`, `task`, and what else its author says: `trained_on`, `spec`, `seed`, `url`."""
+    """`model`, `task`, `trained_on`, and what else its author says: `spec`, `seed`, `url`."""
     scores: Mapping[Key, float]
     """(Device id, program id) -> score; higher is faster."""
 
@@ -56,7 +56,8 @@ class Submission:
         """Reads a submission from anybody.
 
         Raises:
-            DataError: The folder is no submission, a program is scored twice, or a score is not a finite number.
+            DataError: The folder is no submission, does not say what the model was trained on, a program is scored
+                twice, or a score is not a finite number.
         """
         path = Path(path)
         if not (path / ABOUT).is_file():
@@ -71,6 +72,11 @@ class Submission:
         if len(about["model"]) > MOST_NAME:
             raise DataError(f"The name of the model in {path / ABOUT} is longer than {MOST_NAME} characters.")
         refuse_newer(about, newest=SUBMISSION_VERSION, what=path / ABOUT, error=DataError)
+        if not names_training(about):
+            raise DataError(
+                f"{path / ABOUT} does not say what the model has learned from. Every submission does: add "
+                '`trained_on`, a text with the devices and datasets, or "nothing".'
+            )
         scores: dict[Key, float] = {}
         for number, row in _table(path / SCORES, SCORE_COLUMNS, follow=False):
             key, score = (sys.intern(row[0]), row[1]), _number(row[2])  # millions of rows share a few devices
@@ -89,16 +95,18 @@ class Submission:
 
         Args:
             path: The folder, which must not exist.
-            about: At least `model`.
+            about: At least `model` and `trained_on`.
             scores: (Device id, program id) -> score.
 
         Raises:
-            ArgumentError: The folder exists.
+            ArgumentError: The folder exists, or `about` does not say what the model was trained on.
             ScoreError: A score is NaN or infinite.
         """
         path = Path(path)
         if path.exists():
             raise ArgumentError(f"{path} exists. Choose another name, or remove the folder.")
+        if not names_training(about):
+            raise ArgumentError('Say what the model has learned from: `trained_on`, a text, which may be "nothing".')
         if not all(map(math.isfinite, scores.values())):
             raise ScoreError("Some scores are NaN or infinite. Every program needs a finite score.")
         text = io.StringIO()
@@ -190,6 +198,17 @@ class HiddenLatencies:
                 "it made for another task?"
             )
         return np.array([submission.scores[key] for key in self.keys])
+
+
+def names_training(about: Mapping[str, Any]) -> bool:
+    """Whether a description says what the model has learned from, which every reader of a table must know.
+
+    Example:
+        >>> names_training({"trained_on": "amd-epyc-zen5-2c"}), names_training({"trained_on": " "})
+        (True, False)
+    """
+    text = about.get("trained_on")
+    return isinstance(text, str) and bool(text.strip())
 
 
 def _table(path: Path, columns: Sequence[str], *, follow: bool, digest: Any = None) -> Iterator[tuple[int, list[str]]]:
