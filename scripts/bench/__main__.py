@@ -38,6 +38,7 @@ BENCHMARKS = {
     "top-losses": "models.top_losses",
     "estimates": "models.estimates",
     "training": "models.training",
+    "hidden": "models.hidden",
     "sources": "transfer.sources",
     "mixture": "transfer.mixture",
     "selection": "transfer.selection",

@@ -166,7 +166,31 @@ def _cell(row: Mapping[str, Any], metric: str, best: float) -> str:
     return f"{bold} ± {row[f'{metric}_se']:.3f}"
 
 
-BENCHMARK_TABLES: dict[str, Callable[[Result], str]] = {"benchmark": benchmark_table}
+def hidden_table(result: Result) -> str:
+    """The submissions to a task with hidden latencies, the best first, with standard errors over the workloads."""
+    lines = []
+    for row in result["rows"]:
+        line = {"model": row["model"], "trained_on": _devices(row["trained_on"]), "seconds": row["seconds"]}
+        for metric in METRICS:
+            mean, error = mean_with_error(row["by_workload"][metric])
+            line[metric] = f"{mean:.3f} ± {error:.3f}"
+        lines.append({**line, "level": "yes" if row["level"] else "no"})
+    columns = [
+        TableColumn("model", "model"),
+        TableColumn("trained_on", "trained on"),
+        *(TableColumn(metric, metric.replace("_", "-"), align="right") for metric in ("top_1", "pairwise", "top_5")),
+        TableColumn("level", "level"),
+        number("seconds", "seconds to submit", ".1f"),
+    ]
+    return markdown_table(lines, columns)
+
+
+def _devices(trained_on: str) -> str:
+    devices = trained_on.split(", ")
+    return trained_on if len(devices) == 1 else f"{len(devices)} devices"
+
+
+BENCHMARK_TABLES: dict[str, Callable[[Result], str]] = {"benchmark": benchmark_table, "hidden": hidden_table}
 BENCHMARK_VIEWS = {"benchmark": "model_comparison"}
 MORE_TABLES: dict[str, Callable[[Path], str]] = {"benchmark_gpus": more_tables}
 """Name of a place -> its renderer, which takes the folder of the results."""
