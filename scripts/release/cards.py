@@ -11,7 +11,7 @@ import click
 from costhub.hub.catalogue.hubs import EMBEDDED, dataset_folders, list_models, read_config
 from costhub.hub.install import install_model
 from scripts.release.rewrite_shards import rewrite_documents
-from scripts.release.train import RELEASES, put_datasets
+from scripts.release.train import RELEASES, put_datasets, put_devices
 
 
 @click.command()
@@ -25,6 +25,7 @@ def main() -> None:
             made = [each for each in RELEASES if (each.device, each.arch) == (entry.device_id, entry.arch)]
             if made and not read_config(copy).get("datasets"):
                 put_datasets(copy, made[0])  # models that were trained before configurations named datasets
+            put_devices(copy)
             folder = install_model(copy, root=EMBEDDED, org=entry.name.partition("/")[0])
         click.echo(folder.relative_to(EMBEDDED))
     for place in dataset_folders().values():

@@ -13,9 +13,9 @@ from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import SPLITS_FOLDER, Split, list_splits, load_split, save_split
 from costhub.files import write_replacing
-from costhub.hub.catalogue.hubs import CONFIG, read_config
+from costhub.hub.catalogue.hubs import CONFIG, EVALUATION, dataset_folders, read_config
 from costhub.hub.dataset_documents import tables_revision
-from costhub.hub.install import install_model
+from costhub.hub.install import evaluation_text, install_model, read_figures
 from scripts.bench.common.data import DATASETS, copy_dataset
 
 AMD, INTEL, A100, H200 = "amd-epyc-zen5", "intel-xeon-graniterapids", "nvidia-a100", "nvidia-h200"
@@ -162,3 +162,13 @@ def put_datasets(model: Path, release: ModelRelease) -> None:
     tested = learned[:1] if release.device in release.devices else learned
     config = {**read_config(model), "datasets": learned, "test_datasets": tested}
     write_replacing(model / CONFIG, (json.dumps(config, indent=2, allow_nan=False) + "\n").encode())
+    put_devices(model)
+
+
+def put_devices(model: Path) -> None:
+    """Writes into the figures of a model that was tested on several datasets which devices each of them has."""
+    names = [name.partition("@")[0] for name in read_config(model).get("test_datasets") or ()]
+    figures = read_figures(model, EVALUATION)
+    if figures is not None and len(names) > 1:
+        known = {name: DataFolder.open(dataset_folders()[name]).device_ids() for name in names}
+        write_replacing(model / EVALUATION, evaluation_text({**figures, "datasets": known}).encode())

@@ -10,8 +10,8 @@ import pytest
 from huggingface_hub import EvalResult
 from huggingface_hub import ModelCard as HubCard
 
-from costhub.cards.hub_metadata import figures_dataset, hub_keys, named_datasets
-from costhub.cards.model_card import from_results, parse, render
+from costhub.cards.hub_metadata import figures_by_dataset, hub_keys, named_datasets
+from costhub.cards.model_card import from_results, is_as_rendered, parse, render
 from costhub.cards.model_facts import METRICS
 from costhub.hub.catalogue.hubs import EMBEDDED, dataset_folders, read_config
 from costhub.hub.dataset_documents import tables_revision
@@ -39,14 +39,56 @@ def test_datasets_and_figures_are_read_by_the_hubs_client(config: dict[str, Any]
     assert {(each.dataset_config, each.dataset_split) for each in results} == {("measurements", "train")}
 
 
-def test_figures_over_several_datasets_name_none_of_them_as_theirs(
-    config: dict[str, Any], evaluation: dict[str, Any]
-) -> None:
-    card = from_results({**config, "datasets": [ONE, OTHER], "test_datasets": [ONE, OTHER]}, evaluation)
+def on_devices(evaluation: dict[str, Any], *devices: str) -> dict[str, Any]:
+    """The evaluation with its rows on these devices, in turn."""
+    rows = [{**row, "device_id": device} for row, device in zip(evaluation["workloads"], devices, strict=True)]
+    return {**evaluation, "workloads": rows}
 
-    assert figures_dataset(card)["type"] == "measurements"
-    assert f"data {ONE}, {OTHER}" in figures_dataset(card)["name"]
-    assert "revision" not in figures_dataset(card)
+
+def test_each_of_several_datasets_has_its_own_figures(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    known = {"lab/acme": ["acme-one", "acme-two"], "lab/other": ["other"]}
+    figures = {**on_devices(evaluation, "acme-one", "acme-two", "other"), "datasets": known}
+    text = render(from_results({**config, "test_datasets": [ONE, OTHER]}, figures))
+
+    found = {
+        (each.dataset_type, each.dataset_revision, each.metric_type): each.metric_value for each in evaluations(text)
+    }
+    assert found["lab/acme", "0123456789ab", "top_1"] == pytest.approx(0.85)  # the mean of two of three rows
+    assert found["lab/acme", "0123456789ab", "pairwise"] == pytest.approx(0.9)
+    assert found["lab/other", "ba9876543210", "top_1"] == pytest.approx(0.625)
+    assert ("lab/other", "ba9876543210", "pairwise") not in found  # its only row has none
+    assert {key[:2] for key in found} == {("lab/acme", "0123456789ab"), ("lab/other", "ba9876543210")}
+    assert is_as_rendered(text)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        None,
+        {"lab/acme": ["acme-one"], "lab/other": ["other"]},
+        {"lab/acme": ["acme-one", "acme-two", "other"], "lab/other": ["other"]},
+        {"lab/acme": ["acme-one", "acme-two", "other"], "lab/other": ["third"]},
+    ],
+    ids=["nothing", "not of every row", "two for one row", "no row of one"],
+)
+def test_figures_whose_datasets_are_not_known_name_none_as_theirs(
+    config: dict[str, Any], evaluation: dict[str, Any], known: dict[str, list[str]] | None
+) -> None:
+    figures = {**on_devices(evaluation, "acme-one", "acme-two", "other"), "datasets": known}
+    card = from_results({**config, "datasets": [ONE, OTHER], "test_datasets": [ONE, OTHER]}, figures)
+
+    ((dataset, shown),) = figures_by_dataset(card)
+    assert dataset["type"] == "measurements"
+    assert f"data {ONE}, {OTHER}" in dataset["name"]
+    assert "revision" not in dataset
+    assert shown == evaluation["totals"]
+
+
+def test_a_stranger_cannot_give_figures_to_another_dataset(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    card = from_results({**config, "test_datasets": [ONE, OTHER]}, evaluation)
+    rows = [{"dataset": name, **evaluation["totals"]} for name in (ONE, "costhub/nvidia-h200@aea010585955")]
+
+    assert [dataset["type"] for dataset, _ in figures_by_dataset(replace(card, tested=rows))] == ["measurements"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +118,7 @@ def test_a_card_of_version_4_stays_as_it_was(config: dict[str, Any], evaluation:
     card = replace(from_results({**config, "datasets": [ONE], "test_datasets": [ONE]}, evaluation), version=4)
 
     assert "pipeline_tag" not in render(card).split("costhub:\n")[0]
-    assert figures_dataset(card)["type"] == "measurements"
+    assert [dataset["type"] for dataset, _ in figures_by_dataset(card)] == ["measurements"]
     assert hub_keys(card)["datasets"] == ["lab/acme"]
 
 
@@ -89,4 +131,7 @@ def test_a_shipped_model_names_datasets_that_are_shipped_in_that_revision(folder
     assert named == {name: tables_revision(shipped[name]) for name in named}
     assert list(named) == HubCard(text, ignore_metadata_errors=False).data.datasets
     assert [f"{name}@{revision}" for name, revision in named.items()] == read_config(folder)["datasets"]
-    assert len(evaluations(text)) == len(METRICS)
+    tested = named_datasets(parse(text).training["test_datasets"])
+    assert [(each.dataset_type, each.dataset_revision) for each in evaluations(text)] == [
+        item for item in tested.items() for _ in METRICS
+    ]

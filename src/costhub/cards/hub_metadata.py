@@ -1,4 +1,4 @@
-"""Provides hub_keys and figures_dataset: the keys in a model card's block that the Hugging Face hub itself reads.
+"""Provides hub_keys and figures_by_dataset: the keys in a model card's block that the Hugging Face hub itself reads.
 
 The keys are those of its model cards (https://huggingface.co/docs/hub/model-cards): `datasets` and `base_model` link
 pages to one another, `pipeline_tag` and `metrics` are searched, and an entry of `model-index` names the dataset with
@@ -8,6 +8,7 @@ the revision that its figures refer to.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from costhub.cards.model_facts import METRICS, ModelCard
@@ -55,23 +56,36 @@ def hub_keys(card: ModelCard) -> dict[str, Any]:
     return keys
 
 
-def figures_dataset(card: ModelCard) -> dict[str, Any]:
-    """The dataset of a model index entry, with its id and revision if the held-out rows are from a single one.
+def figures_by_dataset(card: ModelCard) -> list[tuple[dict[str, Any], Mapping[str, float | None]]]:
+    """The datasets of the model index, each with the figures on its held-out workloads.
+
+    A dataset has its id and revision if the card knows which figures are its own: there is a single one, or `tested`
+    has a row for each. Otherwise, there is one entry for all.
 
     Example:
         >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT",
-        ...                  training={"test_datasets": "lab/acme@aea010585955"}, versions={}, totals={},
+        ...                  training={"test_datasets": "lab/acme@aea010585955"}, versions={}, totals={"top_1": 0.9},
         ...                  noise_floor=0.02, device={})
-        >>> figures_dataset(card)["type"], figures_dataset(card)["revision"]
-        ('lab/acme', 'aea010585955')
+        >>> ((dataset, figures),) = figures_by_dataset(card)
+        >>> dataset["type"], dataset["revision"], figures["top_1"]
+        ('lab/acme', 'aea010585955', 0.9)
     """
     tested = named_datasets(card.training.get("test_datasets"))
-    if card.version >= LINKED_VERSION and len(tested) == 1:
-        ((name, revision),) = tested.items()
-        label = f"held-out workloads of {card.device_id}"
-        return {"type": name, "name": label, "config": "measurements", "split": "train", "revision": revision}
+    parts = [(named_datasets(row["dataset"]), row) for row in card.tested]
+    if card.version >= LINKED_VERSION:
+        if len(tested) == 1:
+            return [(_dataset(card, tested), card.totals)]
+        if tested and [*tested.items()] == [item for part, _ in parts for item in part.items()]:
+            return [(_dataset(card, part), row) for part, row in parts]
     data = (
         ", ".join(f"{name}@{revision}" for name, revision in tested.items())
         or str(card.training.get("data_hash", "measurements"))[:12]
     )
-    return {"type": "measurements", "name": f"held-out workloads of {card.device_id}, data {data}"}
+    whole = {"type": "measurements", "name": f"held-out workloads of {card.device_id}, data {data}"}
+    return [(whole, card.totals)]
+
+
+def _dataset(card: ModelCard, named: Mapping[str, str]) -> dict[str, Any]:
+    ((name, revision),) = named.items()
+    label = f"held-out workloads of {card.device_id}"
+    return {"type": name, "name": label, "config": "measurements", "split": "train", "revision": revision}

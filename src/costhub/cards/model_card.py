@@ -9,10 +9,17 @@ from typing import Any
 from yaml import YAMLError
 
 from costhub.cards.card_parts import kept_facts, licence_entry
-from costhub.cards.hub_metadata import LINKED_VERSION, TASK, figures_dataset, hub_keys
+from costhub.cards.hub_metadata import LINKED_VERSION, TASK, figures_by_dataset, hub_keys
 from costhub.cards.markdown import OnOneLine, join, split
 from costhub.cards.model_card_text import ADDRESS, card_body
-from costhub.cards.model_facts import ADDRESSED_VERSION, CARD_VERSION, METRICS, ModelCard, held_out_figures
+from costhub.cards.model_facts import (
+    ADDRESSED_VERSION,
+    CARD_VERSION,
+    METRICS,
+    ModelCard,
+    dataset_figures,
+    held_out_figures,
+)
 from costhub.cards.old_model_card import old_card_body
 from costhub.errors import DataError
 from costhub.terminal_text import clean
@@ -25,10 +32,10 @@ _OLD_FIELDS = (
 """Keys of cards before version 4, in the order of their block."""
 _FIELDS = (
     *("name", "address", "device_id", "arch", "feature_spec", "licence", "training", "versions", "totals"),
-    *("noise_floor", "held_out", "operators", "devices", "device", "transfer", "pictures"),
+    *("noise_floor", "held_out", "operators", "devices", "tested", "device", "transfer", "pictures"),
 )
 _ON_ONE_LINE = ("training", "device", "transfer")
-_OPTIONAL = ("transfer", "pictures", "devices", "address")
+_OPTIONAL = ("transfer", "pictures", "devices", "tested", "address")
 """Keys that are omitted if empty."""
 _WIDTH = 160
 """Line width of the YAML block: a row of figures fits on one line."""
@@ -48,7 +55,8 @@ def from_results(
 
     Args:
         config: `config.json` of its folder.
-        evaluation: Its figures on held-out workloads: `totals`, `workloads` (rows) and `noise_floor`.
+        evaluation: Its figures on held-out workloads: `totals`, `workloads` (rows) and `noise_floor`;
+            `datasets` (name -> ids of devices) if the workloads are from several.
         name: Name of the model folder; by default device and architecture.
         device: The row of its device in the `devices` table.
         transfer: The `transfer_facts` of a transferred model.
@@ -85,6 +93,7 @@ def from_results(
         totals={key: float(evaluation["totals"][key]) for key in METRICS},
         noise_floor=float(evaluation["noise_floor"]),
         **held_out_figures(evaluation["workloads"]),
+        tested=dataset_figures(evaluation, config.get("test_datasets") or ()),
         device=kept_facts(device or {}),
         transfer=dict(transfer or {}),
         pictures=list(pictures),
@@ -174,20 +183,25 @@ def _metadata(card: ModelCard) -> dict[str, Any]:
         "library_name": "costhub",
         **(hub_keys(card) if card.version >= LINKED_VERSION else {}),
         "tags": tags,
-        "model-index": [{"name": card.name, "results": [_result(card)]}],
+        "model-index": [{"name": card.name, "results": _results(card)}],
         "costhub": {"card_version": card.version, **content},
     }
 
 
-def _result(card: ModelCard) -> dict[str, Any]:
-    """The entry of the model index, in the form that the Hugging Face hub reads."""
-    return {
-        "task": {"type": TASK, "name": "ranking the schedules of a tensor program"},
-        "dataset": figures_dataset(card),
-        "metrics": [
-            {"type": key, "value": card.totals[key], "name": f"{key} (mean over workloads)"} for key in METRICS
-        ],
-    }
+def _results(card: ModelCard) -> list[dict[str, Any]]:
+    """The entries of the model index, in the form that the Hugging Face hub reads."""
+    return [
+        {
+            "task": {"type": TASK, "name": "ranking the schedules of a tensor program"},
+            "dataset": dataset,
+            "metrics": [
+                {"type": key, "value": figures[key], "name": f"{key} (mean over workloads)"}
+                for key in METRICS
+                if figures[key] is not None
+            ],
+        }
+        for dataset, figures in figures_by_dataset(card)
+    ]
 
 
 def model_card_body(card: ModelCard) -> str:

@@ -60,6 +60,8 @@ class ModelCard:
     """One row per operator family: operator, workloads, programs and the metrics."""
     devices: list[dict[str, Any]] = field(default_factory=list)
     """The same by device, if there are several."""
+    tested: list[dict[str, Any]] = field(default_factory=list)
+    """The same by dataset (ORG/NAME@REVISION), if there are several and the evaluation says which devices each has."""
     workloads: list[dict[str, Any]] = field(default_factory=list)
     """Before version 4, one row per held-out workload; now they are only in `evaluation.json`."""
     transfer: dict[str, Any] = field(default_factory=dict)
@@ -88,6 +90,37 @@ def held_out_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "operators": _groups(rows, "operator"),
         "devices": _groups(rows, "device_id") if len(devices) > 1 else [],
     }
+
+
+def dataset_figures(evaluation: Mapping[str, Any], tested: Sequence[str]) -> list[dict[str, Any]]:
+    """Summarises the rows of an evaluation by dataset: `tested` of `ModelCard`.
+
+    Args:
+        evaluation: `workloads`, and `datasets`: ORG/NAME -> ids of its devices.
+        tested: The datasets that the workloads were held out of, ORG/NAME@REVISION.
+
+    Returns:
+        One row per dataset; none for fewer than two datasets, or if the dataset of a row is not known.
+
+    Example:
+        >>> rows = [{"workload_id": "w", "device_id": d, "n": 8, "top_1": t} for d, t in (("a", 1.0), ("b", 0.5))]
+        >>> known = {"workloads": rows, "datasets": {"lab/one": ["a"], "lab/two": ["b"]}}
+        >>> [(row["dataset"], row["top_1"]) for row in dataset_figures(known, ["lab/one@12", "lab/two@34"])]
+        [('lab/one@12', 1.0), ('lab/two@34', 0.5)]
+    """
+    devices, groups = evaluation.get("datasets") or {}, defaultdict(list)
+    for row in evaluation["workloads"]:
+        owners = [name for name in tested if row.get("device_id") in devices.get(name.partition("@")[0], ())]
+        if len(owners) != 1:
+            return []
+        groups[owners[0]].append(row)
+    if len(tested) < 2 or len(groups) < len(tested):
+        return []
+    return [
+        {"dataset": name, "workloads": _workloads(groups[name]), "programs": _programs(groups[name])}
+        | _means(groups[name])
+        for name in tested
+    ]
 
 
 def _groups(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:

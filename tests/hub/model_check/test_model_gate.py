@@ -379,23 +379,30 @@ def change_in_card(folder: Path, **changes: Any) -> None:
     path.write_text(render(replace(parse(path.read_text()), **changes)))
 
 
-@hostile("shows figures by operator or device that differ from evaluation.json")
+@hostile("shows figures by operator, device or dataset that differ from evaluation.json")
 def figures_of_an_operator_that_no_workload_gives(folder: Path) -> None:
     first, *others = parse((folder / "README.md").read_text()).operators
     change_in_card(folder, operators=[{**first, "top_1": 1.0}, *others])
 
 
-@hostile("shows figures by operator or device that differ from evaluation.json")
+@hostile("shows figures by operator, device or dataset that differ from evaluation.json")
 def figures_of_a_device_that_has_none(folder: Path) -> None:
     change_in_card(folder, devices=[{"device_id": "nvidia-h200", "workloads": 1, "programs": 1, "top_1": 1.0}])
 
 
-@hostile("shows figures by operator or device that differ from evaluation.json")
+@hostile("shows figures by operator, device or dataset that differ from evaluation.json")
+def figures_of_a_dataset_on_which_it_was_not_tested(folder: Path) -> None:
+    change_in_card(
+        folder, tested=[{"dataset": "lab/one@0123456789ab", **parse((folder / "README.md").read_text()).totals}]
+    )
+
+
+@hostile("shows figures by operator, device or dataset that differ from evaluation.json")
 def more_workloads_than_there_are(folder: Path) -> None:
     change_in_card(folder, held_out={"workloads": 4000, "devices": 1, "programs": 10**6})
 
 
-@hostile("shows figures by operator or device that differ from evaluation.json")
+@hostile("shows figures by operator, device or dataset that differ from evaluation.json")
 def another_noise_floor(folder: Path) -> None:
     change_in_card(folder, noise_floor=0.5)
 

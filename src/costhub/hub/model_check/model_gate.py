@@ -10,7 +10,7 @@ from typing import Any
 from costhub.cards.card_check import check_card
 from costhub.cards.markdown import CARD
 from costhub.cards.model_card import is_as_rendered, parse
-from costhub.cards.model_facts import ADDRESSED_VERSION, METRICS, ModelCard, held_out_figures
+from costhub.cards.model_facts import ADDRESSED_VERSION, METRICS, ModelCard, dataset_figures, held_out_figures
 from costhub.errors import CosthubError, ModelError
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION
 from costhub.hub.model_check.model_files import check_model_files, check_tensor_header, read_strict_json, read_text
@@ -161,13 +161,17 @@ def _check_card(root: Path, info: ModelInfo) -> None:
 
 
 def _check_summary(card: ModelCard, evaluation: Mapping[str, Any]) -> None:
-    """Rejects figures by operator or device that do not follow from the figures of the workloads."""
+    """Rejects figures by operator, device or dataset that do not follow from the figures of the workloads."""
     if card.version < ADDRESSED_VERSION:
         return  # it contains the workloads themselves
     try:
-        held_out = held_out_figures(evaluation["workloads"])
+        named = card.training.get("test_datasets")
+        by_dataset = dataset_figures(evaluation, named.split(", ") if isinstance(named, str) else ())
+        held_out = {**held_out_figures(evaluation["workloads"]), "tested": by_dataset}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelError(f"{EVALUATION} has no rows of workloads that a card could show. Evaluate again.") from error
     summary = {**held_out, "noise_floor": evaluation.get("noise_floor")}
     if any(getattr(card, key) != value for key, value in summary.items()):
-        raise ModelError(f"{CARD} shows figures by operator or device that differ from {EVALUATION}. Render it again.")
+        raise ModelError(
+            f"{CARD} shows figures by operator, device or dataset that differ from {EVALUATION}. Render it again."
+        )
