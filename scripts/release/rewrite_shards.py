@@ -65,7 +65,7 @@ def rewrite_documents(folder: Path) -> None:
     write_dataset_documents(
         folder,
         text,
-        name=card.name,
+        name=card.address or card.name,  # of the package, all are called by their address
         address=card.address,
         changes=card.changes[:-1],
         date=last["date"],

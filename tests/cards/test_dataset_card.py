@@ -26,7 +26,7 @@ from costhub.cards.dataset_card import (
 from costhub.cards.markdown import split
 from costhub.dataset.readme import CONFIGS, readme_text
 from costhub.errors import DataError
-from costhub.hub.catalogue.hubs import EMBEDDED
+from costhub.hub.catalogue.hubs import EMBEDDED, dataset_folders
 
 AWKWARD = (
     *(
@@ -203,6 +203,46 @@ def test_what_people_wrote_stays() -> None:
     assert (block["tags"][-1], block["pretty_name"], block["configs"][-1]) == ("mine", "Data", own)
     assert "device:old" not in block["tags"]
     assert "license_name" not in block
+
+
+def test_the_name_that_costhub_gave_follows_that_of_the_data() -> None:
+    renamed = complete_dataset_card(render(replace(CARD, name="h200")), CARD)
+
+    assert renamed == render(CARD)
+    assert split(renamed)[0]["pretty_name"] == "acme/h200: measured tensor programs"
+
+
+def imported(contributor: str, rows: int) -> dict[str, Any]:
+    terms = {"licence": "MIT", "tvm_version": "0.27.0", "transplanted_from": "", "places": []}
+    return {"contributor": contributor, "rows": rows, **terms}
+
+
+@pytest.mark.parametrize(
+    ("contributors", "origins", "sources"),
+    [
+        (["ada"], [], ["original"]),
+        ([], [], ["original"]),
+        (["costhub"], [imported("costhub", 12_000)], ["extended|other"]),
+        (["costhub"], [imported("costhub", 9_000)], ["original", "extended|other"]),
+        (["ada"], [imported("ada", 12_000)], ["original"]),  # somebody's own database
+        (["ada/logs"], [imported("ada/logs", 12_000)], ["extended|other-ada-logs"]),
+        (["ada/logs", "bob"], [imported("ada/logs", 9_000)], ["original", "extended|other-ada-logs"]),
+    ],
+)
+def test_rows_that_nobody_is_known_to_have_measured_for_this_dataset_are_not_original(
+    contributors: list[str], origins: list[dict[str, Any]], sources: list[str]
+) -> None:
+    card = replace(CARD, contributors=contributors, origins=origins)
+
+    assert split(render(card))[0]["source_datasets"] == sources
+
+
+@pytest.mark.parametrize("folder", dataset_folders().values(), ids=lambda folder: folder.name)
+def test_a_shipped_dataset_is_called_by_its_address(folder: Path) -> None:
+    block = split((folder / "README.md").read_text(encoding="utf-8"))[0]
+
+    assert block["pretty_name"] == f"costhub/{folder.name}: measured tensor programs"
+    assert block["costhub"]["name"] == block["costhub"]["address"]
 
 
 def test_a_sentence_added_to_a_card_stays_and_so_does_the_rest() -> None:

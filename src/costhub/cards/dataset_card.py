@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, get_origin, get_type_hints
 
 from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced, inline, licence_entry
-from costhub.cards.dataset_origin import cited_places, is_sound_origin, measurers, origin_text
+from costhub.cards.dataset_origin import cited_places, is_measurer_known, is_sound_origin, measurers, origin_text
 from costhub.cards.markdown import join, split
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.dataset.check.rules import RULES
@@ -229,7 +229,10 @@ def complete_dataset_card(text: str, card: DatasetCard) -> str:
     ours = _metadata(card, written if is_ours else None)
     ours["tags"] = list(dict.fromkeys([*ours["tags"], *_foreign_tags(block)]))
     ours["configs"] += _foreign_configs(block, ours["configs"])
-    others = {key: value for key, value in block.items() if key not in _OWN}  # people's keys come before ours
+    before = block.get("costhub")
+    ours_before = _pretty_name(before.get("name")) if isinstance(before, dict) else None
+    # People's keys come before ours. The name that costhub gave is not theirs: it follows that of the data.
+    others = {k: v for k, v in block.items() if k not in _OWN and (k, v) != ("pretty_name", ours_before)}
     return join({**ours, **others}, written)
 
 
@@ -244,7 +247,7 @@ def _metadata(card: DatasetCard, body: str | None) -> dict[str, Any]:
     written = {} if body is None else {"body_sha256": _sha256(body)}
     return {
         **licence_entry(card.licences),
-        "pretty_name": f"{card.name}: measured tensor programs",
+        "pretty_name": _pretty_name(card.name),
         "task_categories": ["tabular-regression"],
         "annotations_creators": ["machine-generated"],
         "size_categories": [size],
@@ -255,6 +258,10 @@ def _metadata(card: DatasetCard, body: str | None) -> dict[str, Any]:
     }
 
 
+def _pretty_name(name: Any) -> str:
+    return f"{name}: measured tensor programs"
+
+
 def dataset_tags(card: DatasetCard) -> list[str]:
     """The search tags of a dataset, including its devices and TVM versions."""
     tags = ["costhub", "tvm", "cost-model", *(f"device:{row['device_id']}" for row in card.devices)]
@@ -262,10 +269,17 @@ def dataset_tags(card: DatasetCard) -> list[str]:
 
 
 def _sources(card: DatasetCard) -> list[str]:
-    """The sources of the rows in the Hugging Face hub's terms; a contributor OWNER/NAME is an imported repository."""
+    """The sources of the rows in the Hugging Face hub's terms; a contributor OWNER/NAME is an imported repository.
+
+    Imported rows of which nobody knows who measured them are not original either.
+    """
     imported = [name for name in card.contributors if "/" in name]
-    original = ["original"] if not imported or len(imported) < len(card.contributors) else []
-    return [*original, *(f"extended|other-{re.sub('[^A-Za-z0-9.]+', '-', name).strip('-')}" for name in imported)]
+    is_unknown = any(not is_measurer_known(origin) for origin in card.origins)
+    own = [name for name in measurers(card.contributors, card.origins, card.rows) if "/" not in name]
+    original = ["original"] if own or not (imported or is_unknown) else []
+    unknown = ["extended|other"] if is_unknown else []
+    named = [f"extended|other-{re.sub('[^A-Za-z0-9.]+', '-', name).strip('-')}" for name in imported]
+    return [*original, *unknown, *named]
 
 
 def _is_ours(block: Mapping[str, Any], body: str) -> bool:
