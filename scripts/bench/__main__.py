@@ -10,6 +10,7 @@ from scripts.commands import LazyCommands
 BENCHMARKS = {
     "mistakes": "command_line.mistakes",
     "network-seconds": "command_line.network_seconds",
+    "newcomer": "command_line.newcomer",
     "collector": "collecting.collector",
     "boards": "collecting.boards",
     "cluster": "collecting.cluster",

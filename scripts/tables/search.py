@@ -211,6 +211,38 @@ def replay_table(result: Mapping[str, Any]) -> str:
     )
 
 
+def newcomer_table(result: Mapping[str, Any]) -> str:
+    """A line per command: its seconds, and its score on each device.
+
+    Args:
+        result: `rows` of the benchmark `newcomer`.
+    """
+    rows = result["rows"]
+    devices = list(dict.fromkeys(device["device"] for row in rows for device in row["devices"]))
+    shown = [
+        {
+            **row,
+            "code": f"{row['file']}, {row['lines']} lines",
+            "played": f"`{row['played']}`",
+            **{device["device"]: _score_text(device) for device in row["devices"]},
+        }
+        for row in rows
+    ]
+    columns = [
+        TableColumn("part", "part"),
+        TableColumn("code", "file"),
+        number("seconds", "seconds", ".0f"),
+        *(TableColumn(device, f"`{device}`", align="right") for device in devices),
+    ]
+    commands = dict.fromkeys(row["played"] for row in shown)
+    return f"{markdown_table(shown, columns)}\n\nPlayed: {', '.join(commands)}."
+
+
+def _score_text(row: Mapping[str, Any]) -> str:
+    """The score of a device, with its standard error if there are several workloads."""
+    return f"{row['score']:.2f}" + ("" if row["error"] is None else f" ± {row['error']:.2f}")
+
+
 def dense_pools_table(result: Mapping[str, Any]) -> str:
     """A line per workload: its programs, and how hard good ones are to find.
 
@@ -235,6 +267,7 @@ def dense_pools_table(result: Mapping[str, Any]) -> str:
 SEARCH_TABLES = {
     "dense_pools": dense_pools_table,
     "live_ranks": live_ranks_table,
+    "newcomer": newcomer_table,
     "replay": replay_table,
     "search": search_table,
     "search_chip": search_table,

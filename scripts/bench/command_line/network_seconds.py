@@ -82,7 +82,7 @@ def _run(command: str, network: str, out: Path, trials: int, seed: int) -> subpr
     words: list[object] = [command, network, "--out", out, "--seed", seed]
     if command == TUNE:
         words += ["--trials-per-workload", trials]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     return run_module("costhub", *words, check=False, **quiet)
 
 

@@ -6,22 +6,27 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from scripts.bench.common.machine import ROOT
 
 
-def run_module(module: str, *words: object, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_module(
+    module: str, *words: object, check: bool = True, variables: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Runs ``python -m module words``, with the code of this checkout from any folder.
 
     Args:
         module: Its dotted name.
         words: Its arguments.
         check: Whether a failure raises.
+        variables: Of the environment, beside those of this process.
         options: Of `subprocess.run`, such as ``stdout``.
     """
     command = [sys.executable, "-m", module, *map(str, words)]
-    return subprocess.run(command, check=check, env={**os.environ, **checkout_path()}, text=True, **options)
+    environment = {**os.environ, **checkout_path(), **(variables or {})}
+    return subprocess.run(command, check=check, env=environment, text=True, **options)
 
 
 def checkout_path() -> dict[str, str]:

@@ -7,6 +7,7 @@ import pytest
 from scripts.tables.search import (
     LIGHT,
     STOCK,
+    newcomer_table,
     passes_table,
     picked_table,
     search_headline_table,
@@ -164,3 +165,20 @@ def test_a_line_says_what_choosing_again_gains_and_how_often_it_changes_nothing(
 
     assert lines[-2].startswith("| a | 2 | 1 | 2.000 |")
     assert lines[-1].startswith("| b | 1 | 0 | 0.900 |")
+
+
+def test_a_newcomers_commands_stand_with_their_seconds_and_a_score_for_each_device() -> None:
+    devices = [{"device": "a", "score": 0.25, "error": 0.05}, {"device": "b", "score": -0.5, "error": None}]
+    rows = [
+        {"part": "strategy", "file": "s.py", "lines": 30, "seconds": 12.4, "played": "costhub x", "devices": devices},
+        {"part": "model", "file": "m.py", "lines": 40, "seconds": 400.0, "played": "costhub y", "devices": devices[1:]},
+        {"part": "model again", "file": "m.py", "lines": 40, "seconds": 60.0, "played": "costhub y", "devices": []},
+    ]
+
+    head, _, strategy, model, again, _, played = newcomer_table({"rows": rows}).splitlines()
+
+    assert head == "| part | file | seconds | `a` | `b` |"
+    assert strategy == "| strategy | s.py, 30 lines | 12 | 0.25 ± 0.05 | -0.50 |"
+    assert model == "| model | m.py, 40 lines | 400 | - | -0.50 |"
+    assert again == "| model again | m.py, 40 lines | 60 | - | - |"
+    assert played == "Played: `costhub x`, `costhub y`."
