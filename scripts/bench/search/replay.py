@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import click
 
 from costhub.api.replay.bench import SUITE, BenchOptions, bench_search
 from costhub.api.replay.result import ReplayResult
+from costhub.dataset.splits.split import find_split
+from costhub.hub.data import find_data
 from costhub.search.replay.judge import ReplaySettings
+from costhub.search.replay.workloads import load_replay
 from scripts.bench.common import machine, options
-from scripts.bench.common.rows import RowFile
+from scripts.bench.common.rows import Row, RowFile
 from scripts.tables.plots import plot_curves
 from scripts.tables.search import replay_table
 
@@ -63,6 +67,23 @@ def row_of(entry: Entry, device: str, result: ReplayResult, seconds: float) -> d
     }
 
 
+def with_total(row: Row) -> Row:
+    """The row with the number of programs of all its workloads, which rows kept by earlier versions lack.
+
+    Args:
+        row: As `row_of` made it, of ten workloads if it lacks the number.
+    """
+    return row if "programs_total" in row else {**row, "programs_total": programs_in_all(row["device"])}
+
+
+@cache
+def programs_in_all(device: str) -> int:
+    """How many measured programs the ten workloads of a device of the benchmark have together."""
+    path = find_data(device).path
+    chosen = set(find_split(path, SUITE[device]).test)
+    return sum(each.task.n for each in load_replay(Path(path), device, workloads=chosen, spec=None, progress=False))
+
+
 @click.command()
 @options.seeds(5)
 @options.quick("Two workloads of one device, one seed, without a model.")
@@ -87,7 +108,7 @@ def main(seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> 
             result = bench_search(entry.strategy, entry.model, options=chosen)
             kept.add(row_of(entry, device, result, time.perf_counter() - start))
             click.echo(f"{', '.join(map(str, key))}: {result.score:.3f}")
-    rows = list(kept)
+    rows = [with_total(row) for row in kept]
     click.echo(replay_table({"rows": rows}))
     if path:
         machine.write_result(path, {"rows": rows})

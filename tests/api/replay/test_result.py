@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,17 @@ def test_json_has_the_curves_and_print_the_devices(result: ReplayResult) -> None
     assert str(result).splitlines()[0] == f"random: score {result.score:.3f}"
     assert "made" in str(result)
     assert list(result.to_pandas()["programs"]) == [64, 64, 64]
+
+
+def test_a_device_has_the_programs_of_all_its_workloads_beside_the_median() -> None:
+    workloads = [made_replay(side=side) for side in (4, 5, 8)]
+    scores = tuple(replay(each, RandomOrder, lambda seed: None, SETTINGS) for each in workloads)
+    found = ReplayResult("random", "", "", SETTINGS, scores)
+
+    (device,) = found.summary["devices"]
+
+    assert (device["programs"], device["programs_total"]) == (25, 16 + 25 + 64)
+    assert re.search(r"^made +3 +25 +105 ", str(found), re.MULTILINE)
 
 
 def test_t4_holds_each_program_with_its_knobs_and_its_time(result: ReplayResult, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ _COLUMNS = (
     TableColumn("device", "device"),
     number("workloads", "workloads", "d"),
     number("programs", "programs each", "d"),
+    number("programs_total", "in all", ",d"),
     number("trials", "trials", "d"),
     number("score", "score", ".3f"),
     number("error", "±", ".3f"),
@@ -137,7 +138,7 @@ class ReplayResult:
 
 
 def _device_row(device: str, scores: Sequence[ReplayScore]) -> dict[str, Any]:
-    """The figures of one device: means over workloads, medians of trials."""
+    """The figures of one device: means over workloads, medians of programs and trials, the sum of its programs."""
     values = [s.score for s in scores]
     near = [s.trials_to_near or s.trials + 1 for s in scores]
     random_near = [s.random_trials_to_near or s.trials + 1 for s in scores]
@@ -145,6 +146,7 @@ def _device_row(device: str, scores: Sequence[ReplayScore]) -> dict[str, Any]:
         "device": device,
         "workloads": len(scores),
         "programs": int(statistics.median(s.programs for s in scores)),
+        "programs_total": sum(s.programs for s in scores),
         "trials": int(statistics.median(s.trials for s in scores)),
         "score": statistics.fmean(values),
         "error": statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from costhub.api.replay.bench import BenchOptions, bench_search
 from costhub.api.replay.result import ReplayResult
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import RandomOrder
 from costhub.testing import made_replay
-from scripts.bench.search.replay import ENTRIES, POINTS, Entry, row_of
+from scripts.bench.search.replay import ENTRIES, POINTS, Entry, row_of, with_total
 from scripts.tables.search import replay_table
 
 
@@ -35,6 +36,17 @@ def test_a_row_has_the_scores_and_the_curve_to_the_end_of_the_search() -> None:
     assert curve == sorted(curve)
     assert curve[POINTS.index(24)] == curve[-1]  # nothing was measured later
     assert len(found["by_workload"]) == 2  # type: ignore[arg-type]
+
+
+def test_rows_of_earlier_versions_get_the_number_of_programs_from_the_dataset() -> None:
+    device = "amd-epyc-zen5-1c"
+    whole = BenchOptions(devices=(device,), settings=ReplaySettings(seeds=1, trials=1))
+    (figures,) = bench_search("random", None, options=whole, progress=False).summary["devices"]
+
+    found = with_total({"device": device, "score": 0.5})
+
+    assert found == {"device": device, "score": 0.5, "programs_total": figures["programs_total"]}
+    assert with_total({"device": "none", "programs_total": 7}) == {"device": "none", "programs_total": 7}
 
 
 def test_a_mean_is_shown_of_what_was_played_on_every_device() -> None:
