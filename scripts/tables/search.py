@@ -185,30 +185,47 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(shown, columns)
 
 
+ANSOR_POOLS = ("nvidia-v100", "nvidia-k80", "amd-mi50")
+"""Devices whose programs in the replay benchmark are those that Ansor's searches measured."""
+
+
 def replay_table(result: Mapping[str, Any]) -> str:
     """The scores, then the trials to within 5 % of the optimum: a line per strategy and model, a column per device.
 
     Args:
-        result: `rows` of the benchmark `replay`. A mean is shown of scores on all devices only.
+        result: `rows` of the benchmark `replay`. Scores of Ansor's pools have a mean of their own, and so have the
+            others; either is shown of scores on all of its devices only.
     """
     rows = result["rows"]
     devices = list(dict.fromkeys(row["device"] for row in rows))
+    pools = {
+        "ansor": [device for device in devices if device in ANSOR_POOLS],
+        "others": [device for device in devices if device not in ANSOR_POOLS],
+    }
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["strategy"], row["model"], row["method"]), []).append(row)
     scores, trials = [], []
     for (strategy, model, method), own in groups.items():
         about = {"strategy": strategy, "led": f"`{model}`, {method}" if model else "-"}
-        mean = statistics.fmean(row["score"] for row in own) if len(own) == len(devices) else None
-        by_device = {row["device"]: f"{row['score']:.2f} ± {row['error']:.2f}" for row in own}
-        scores.append({**about, **by_device, "mean": mean})
-        trials.append({**about, **{row["device"]: f"{row['near']:g}" for row in own}})
+        by_device = {row["device"]: row for row in own}
+        means = {name: _mean_score(by_device, pool) for name, pool in pools.items()}
+        scores.append({**about, **{device: _score_text(row) for device, row in by_device.items()}, **means})
+        trials.append({**about, **{device: f"{row['near']:g}" for device, row in by_device.items()}})
     columns = [TableColumn("strategy", "strategy"), TableColumn("led", "model, learning")]
     columns += [TableColumn(device, f"`{device}`", align="right") for device in devices]
+    means_of = [number("ansor", "mean, Ansor's pools", ".2f"), number("others", "mean, other pools", ".2f")]
     return (
-        f"**Score**\n\n{markdown_table(scores, [*columns, number('mean', 'mean', '.2f')])}\n\n"
+        f"**Score**\n\n{markdown_table(scores, [*columns, *means_of])}\n\n"
         f"**Trials until within 5 % of the optimum**\n\n{markdown_table(trials, columns)}"
     )
+
+
+def _mean_score(by_device: Mapping[str, Mapping[str, Any]], pool: Sequence[str]) -> float | None:
+    """The mean score on the devices of a pool; None where one was not played."""
+    if not pool or any(device not in by_device for device in pool):
+        return None
+    return statistics.fmean(by_device[device]["score"] for device in pool)
 
 
 def newcomer_table(result: Mapping[str, Any]) -> str:

@@ -49,14 +49,25 @@ def test_rows_of_earlier_versions_get_the_number_of_programs_from_the_dataset() 
     assert with_total({"device": "none", "programs_total": 7}) == {"device": "none", "programs_total": 7}
 
 
-def test_a_mean_is_shown_of_what_was_played_on_every_device() -> None:
-    rows = [row(ENTRIES[0], "a"), row(ENTRIES[0], "b"), row(Entry("model", "mine"), "a")]
+def test_means_of_ansors_pools_and_of_the_others_stand_apart_where_every_device_of_theirs_was_played() -> None:
+    mine, theirs = Entry("model", "mine"), Entry("model", "theirs")
+    played = [
+        *((ENTRIES[0], device, score) for device, score in (("nvidia-v100", -1.0), ("a", 0.5), ("amd-mi50", -0.5))),
+        *((mine, device, score) for device, score in (("a", 0.75), ("b", 0.25), ("amd-mi50", 0.0))),
+        *((theirs, device, score) for device, score in (("nvidia-v100", 0.5), ("amd-mi50", 0.25))),
+    ]
 
-    (_, _, random, mine), _ = tables({"rows": rows})
+    (head, _, *lines), _ = tables({"rows": [{**row(entry, device), "score": score} for entry, device, score in played]})
 
-    assert random[-1] == f"{(rows[0]['score'] + rows[1]['score']) / 2:.2f}"  # type: ignore[operator]
-    assert mine[:2] == ["model", "`mine`, frozen"]
-    assert mine[-1] == "-"
+    assert head[-2:] == ["mean, Ansor's pools", "mean, other pools"]
+    assert [line[1] for line in lines] == ["-", "`mine`, frozen", "`theirs`, frozen"]
+    assert [line[-2:] for line in lines] == [["-0.75", "-"], ["-", "0.50"], ["0.38", "-"]]
+
+
+def test_a_pool_of_which_nothing_was_played_has_no_mean() -> None:
+    (_, _, random), _ = tables({"rows": [{**row(ENTRIES[0], "a"), "score": 0.5}]})
+
+    assert random[-2:] == ["-", "0.50"]
 
 
 def test_trials_stand_below_the_device_that_they_are_of() -> None:
@@ -66,5 +77,5 @@ def test_trials_stand_below_the_device_that_they_are_of() -> None:
     scores, trials = tables({"rows": [{**row(entry, device), "near": near} for entry, device, near in played]})
 
     assert trials[0] == ["strategy", "model, learning", "`a`", "`b`"]
-    assert scores[0] == [*trials[0], "mean"]
+    assert scores[0] == [*trials[0], "mean, Ansor's pools", "mean, other pools"]
     assert [line[2:] for line in trials[2:]] == [["6", "34.5"], ["17", "2.5"], ["-", "9"]]
