@@ -76,7 +76,7 @@ def _replay_track(device: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, A
     if any(set(row["by_workload"]) != workloads for row in rows):
         raise DataError(f"replay.json compares searches of different workloads on {device}. Run its benchmark again.")
     about = {key: rows[0][key] for key in ("workloads", "programs", "trials")}
-    return {"device": device, **about, "rows": [_replay_row(row) for row in rows]}
+    return {"device": device, **about, "workload_ids": sorted(workloads), "rows": [_replay_row(row) for row in rows]}
 
 
 def _replay_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ contribute nope --to hf-hub:a/b
 review nope
 publish nope --to hf-hub:a/b
 site --out d --hub nope
+site --out d --searches nope
 export metaschedule nope --out d
 split nope
 train --data nope --out m

@@ -31,6 +31,12 @@ BENCHMARK_VERSION = 1
 MAX_BYTES = 1 << 20
 MAX_ROWS = 500
 """Row limit for all tracks together, and for all replayed searches."""
+MAX_COUNT = 1_000_000
+"""Of workloads, programs, trials and seeds."""
+LEAST_SCORE = -1e6
+"""Of replayed searches: far below any that was ever measured, so that sums of scores stay finite."""
+WORKLOAD_DIGITS = 12
+"""Of the id of a workload in a track of replayed searches."""
 _ORIGIN = ("results", "command", "machine", "date", "versions")
 
 
@@ -63,12 +69,17 @@ def read_benchmark(path: str | Path) -> tuple[Leaderboard, bytes] | None:
     if not isinstance(found, Mapping):
         raise DataError(f"{path} is not a leaderboard: expected an object with `tracks`.")
     refuse_newer(found, newest=BENCHMARK_VERSION, what=path, error=DataError)
-    tracks = tuple(_track(track, path) for track in _list(found, "tracks", path))
-    _refuse_many(tracks, path)
+    tracks = tuple(_track(track, path) for track in objects_of(found, "tracks", path))
+    refuse_many(tracks, path)
     return Leaderboard(tracks=tracks, origin=_origin(found), replay=_replay(found, path)), content
 
 
-def _refuse_many(tracks: Sequence[Track | ReplayTrack], path: Path) -> None:
+def refuse_many(tracks: Sequence[Track | ReplayTrack], path: Path) -> None:
+    """Refuses tracks with more rows than a page can show.
+
+    Raises:
+        DataError: There are more than MAX_ROWS.
+    """
     if sum(len(track.entries) for track in tracks) > MAX_ROWS:
         raise DataError(f"{path} has more than {MAX_ROWS} rows.")
 
@@ -85,88 +96,146 @@ def _replay(found: Mapping[str, Any], path: Path) -> ReplayBoard | None:
     if part is None:
         return None
     if not isinstance(part, Mapping):
-        raise DataError(f"{path} is not a leaderboard: expected an object as `replay`, got {type(part).__name__}.")
-    tracks = tuple(_replay_track(track, path) for track in _list(part, "tracks", path))
-    _refuse_many(tracks, path)
+        raise DataError(f"{path} cannot be read: expected an object as `replay`, got {type(part).__name__}.")
+    tracks = tuple(_replay_track(track, path) for track in objects_of(part, "tracks", path))
+    refuse_many(tracks, path)
     return ReplayBoard(tracks=tracks, origin=_origin(part))
 
 
 def _replay_track(track: Mapping[str, Any], path: Path) -> ReplayTrack:
     return ReplayTrack(
-        device_id=_text(track, "device", path),
-        workloads=_count(track, "workloads", path),
-        programs=_count(track, "programs", path),
-        trials=_count(track, "trials", path),
-        entries=tuple(_replay_entry(row, path) for row in _list(track, "rows", path)),
+        device_id=text_of(track, "device", path),
+        workloads=count_of(track, "workloads", path),
+        programs=count_of(track, "programs", path),
+        trials=count_of(track, "trials", path),
+        workload_ids=_workload_ids(track, path),
+        entries=tuple(_replay_entry(row, path) for row in objects_of(track, "rows", path)),
     )
+
+
+def _workload_ids(track: Mapping[str, Any], path: Path) -> frozenset[str]:
+    """The ids of the workloads; files of earlier versions have none."""
+    ids = track.get("workload_ids", [])
+    if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
+        raise DataError(f"{path} cannot be read: expected a list of strings as `workload_ids`.")
+    return frozenset(ids)
 
 
 def _replay_entry(row: Mapping[str, Any], path: Path) -> ReplayEntry:
-    score, near = as_number(row.get("score")), as_number(row.get("trials_to_95"))
-    if score is None or score > 1.0:
-        raise DataError(f"{path} has the score {row.get('score')!r:.40}, expected a number of at most 1.")
-    if near is None or near < 0.0:
-        raise DataError(f"{path} has {row.get('trials_to_95')!r:.40} as `trials_to_95`, expected a number of trials.")
     return ReplayEntry(
-        strategy=_text(row, "strategy", path),
-        model=_text(row, "model", path),
-        model_name=_text(row, "model_name", path),
-        method=_text(row, "method", path),
+        strategy=text_of(row, "strategy", path),
+        model=text_of(row, "model", path),
+        model_name=text_of(row, "model_name", path),
+        method=text_of(row, "method", path),
         kind=_kind(row, (MODEL, BASELINE), path),
-        seeds=_count(row, "seeds", path),
-        score=score,
-        error=as_number(row.get("score_se")),
-        near=near,
+        seeds=count_of(row, "seeds", path),
+        score=score_of(row, path),
+        error=error_of(row, "score_se", path),
+        near=near_of(row, "trials_to_95", path),
     )
+
+
+def score_of(row: Mapping[str, Any], path: Path) -> float:
+    """The score of replayed searches: a number of at most 1.
+
+    Raises:
+        DataError: It is missing or something else.
+    """
+    score = as_number(row.get("score"))
+    if score is None or not LEAST_SCORE <= score <= 1.0:
+        raise DataError(
+            f"{path} has the score {row.get('score')!r:.40}, expected a number of at most 1 and at least "
+            f"{LEAST_SCORE:,.0f}."
+        )
+    return score
+
+
+def error_of(row: Mapping[str, Any], key: str, path: Path) -> float | None:
+    """The standard error of a score; None if the file has none.
+
+    Raises:
+        DataError: It is negative, or larger than any score.
+    """
+    error = as_number(row.get(key))
+    if error is not None and not 0.0 <= error <= -LEAST_SCORE:
+        raise DataError(f"{path} has the standard error {error:.3g}, expected a number that is not negative.")
+    return error
+
+
+def near_of(row: Mapping[str, Any], key: str, path: Path) -> float:
+    """The trials of replayed searches to within 5 % of the optimum.
+
+    Raises:
+        DataError: They are missing or something else.
+    """
+    near = as_number(row.get(key))
+    if near is None or not 0.0 <= near <= MAX_COUNT:
+        raise DataError(f"{path} has {row.get(key)!r:.40} as `{key}`, expected a number of trials.")
+    return near
 
 
 def _track(track: Mapping[str, Any], path: Path) -> Track:
     return Track(
-        title=_text(track, "title", path),
-        device_id=_text(track, "device", path),
-        split=_text(track, "split", path),
-        asks=_text(track, "asks", path),
-        workloads=_count(track, "workloads", path),
-        entries=tuple(_entry(row, path) for row in _list(track, "rows", path)),
+        title=text_of(track, "title", path),
+        device_id=text_of(track, "device", path),
+        split=text_of(track, "split", path),
+        asks=text_of(track, "asks", path),
+        workloads=count_of(track, "workloads", path),
+        entries=tuple(_entry(row, path) for row in objects_of(track, "rows", path)),
     )
 
 
 def _entry(row: Mapping[str, Any], path: Path) -> Entry:
     return Entry(
-        name=_text(row, "name", path),
-        features=_text(row, "features", path),
+        name=text_of(row, "name", path),
+        features=text_of(row, "features", path),
         kind=_kind(row, KINDS, path),
-        seeds=_count(row, "seeds", path),
+        seeds=count_of(row, "seeds", path),
         figures=_shares(row, METRICS, path),
         errors={name.removesuffix("_se"): v for name, v in _shares(row, [f"{m}_se" for m in METRICS], path).items()},
     )
 
 
 def _kind(row: Mapping[str, Any], kinds: Sequence[str], path: Path) -> str:
-    kind = _text(row, "kind", path)
+    kind = text_of(row, "kind", path)
     if kind not in kinds:
         raise DataError(f"{path} has a row of the kind {kind!r}, expected one of {', '.join(kinds)}.")
     return kind
 
 
-def _list(mapping: Mapping[str, Any], key: str, path: Path) -> Sequence[Mapping[str, Any]]:
+def objects_of(mapping: Mapping[str, Any], key: str, path: Path) -> Sequence[Mapping[str, Any]]:
+    """A list of objects in an untrusted file.
+
+    Raises:
+        DataError: It is missing or something else.
+    """
     found = mapping.get(key)
     if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
-        raise DataError(f"{path} is not a leaderboard: expected a list of objects as `{key}`.")
+        raise DataError(f"{path} cannot be read: expected a list of objects as `{key}`.")
     return found
 
 
-def _text(mapping: Mapping[str, Any], key: str, path: Path) -> str:
+def text_of(mapping: Mapping[str, Any], key: str, path: Path) -> str:
+    """A text in an untrusted file, without what a terminal or a reader would obey.
+
+    Raises:
+        DataError: It is missing or something else.
+    """
     found = mapping.get(key)
     if not isinstance(found, str):
-        raise DataError(f"{path} is not a leaderboard: expected a string as `{key}`, got {type(found).__name__}.")
+        raise DataError(f"{path} cannot be read: expected a string as `{key}`, got {type(found).__name__}.")
     return one_line(found)  # a page shows it, and anybody may have written it
 
 
-def _count(mapping: Mapping[str, Any], key: str, path: Path) -> int:
+def count_of(mapping: Mapping[str, Any], key: str, path: Path) -> int:
+    """A count in an untrusted file.
+
+    Raises:
+        DataError: It is missing or something else.
+    """
     found = mapping.get(key)
-    if not isinstance(found, int) or not 0 <= found <= 1_000_000:
-        raise DataError(f"{path} is not a leaderboard: expected a count as `{key}`.")
+    if type(found) is not int or not 0 <= found <= MAX_COUNT:
+        raise DataError(f"{path} cannot be read: expected a count as `{key}`.")
     return found
 
 

@@ -21,6 +21,7 @@ from costhub.hub.catalogue.hubs import EVALUATION, HubRoot, named_folders, read_
 from costhub.hub.install import read_figures
 from costhub.hub.remote.address import parse_address
 from costhub.hub.remote.manifest import Manifest, verify
+from costhub.hub.searches import SearchResult, with_searches
 from costhub.hub.staging import read_card
 
 PICTURE_FOLDER = "pictures"
@@ -141,12 +142,16 @@ class SiteContents:
         return {**self.pictures, **({} if self.benchmark is None else {BENCHMARK: self.benchmark})}
 
 
-def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
+def site_contents(roots: Sequence[HubRoot], *, searches: Sequence[SearchResult] = ()) -> SiteContents:
     """Reads hubs for a page; damaged folders are left out and listed.
 
     Args:
         roots: The hubs; if two folders or devices share a name, the one in the earlier hub is used; the
             leaderboard is that of the first hub that has one.
+        searches: Results of replayed searches to add to the page's leaderboard.
+
+    Raises:
+        CosthubError: One of its subclasses: a result cannot be set beside the searches of the leaderboard.
 
     Example:
         >>> from costhub.hub.catalogue.hubs import embedded_root
@@ -158,6 +163,8 @@ def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
     datasets: dict[str, SiteDataset] = {}
     pictures: dict[str, bytes] = {}
     left_out: list[str] = []
+    board, benchmark = _leaderboard(roots, left_out)
+    board = with_searches(board, searches)  # before reading the data, which takes seconds
     for name, folder in named_folders(roots, "models").items():
         try:
             models[name], drawn = read_site_model(folder, name)
@@ -169,7 +176,6 @@ def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
             datasets[name] = _read_dataset(folder, name)
         except (CosthubError, OSError) as error:
             left_out.append(_left_out_message(folder, error))
-    board, benchmark = _leaderboard(roots, left_out)
     used = {model.device_id for model in models.values()}
     used |= {device_id for dataset in datasets.values() for device_id in dataset.rows}
     site = Site(

@@ -83,3 +83,37 @@ def test_a_hub_of_the_shipped_layout_becomes_a_page_with_data(
     page = (tmp_path / "site/index.html").read_text()
     for text in ("lab/boards", 'aria-label="measurements by device and operator class"', "A cost model ("):
         assert text in page
+
+
+def test_a_result_of_replayed_searches_is_added_to_the_page(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
+    device = {"device": "acme-one", "workloads": 1, "programs": 9, "trials": 8}
+    track = {**device, "workload_ids": ["0123456789ab"], "rows": []}
+    (small_hub / "benchmark.json").write_text(json.dumps({"tracks": [], "replay": {"tracks": [track]}}))
+    result = {
+        **{"costhub": "replay", "version": 1, "strategy": "Mine", "model": "", "method": "", "batch": 16, "seeds": 5},
+        "devices": [{**device, "score": 0.625, "error": None, "near": 3.5}],
+        "rows": [{"device": "acme-one", "workload_id": "0123456789abcdef", "score": 0.625}],
+    }
+    files = [tmp_path / name for name in ("mine.json", "theirs.json")]
+    for file, strategy in zip(files, ("Mine", "Theirs"), strict=True):
+        file.write_text(json.dumps({**result, "strategy": strategy}))
+    words = [word for file in files for word in ("--searches", str(file))]
+
+    done = costhub("site", *words, "--out", str(tmp_path / "site"))
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("models: 2, devices: 2, datasets: 0, pictures: 0, searches: 2.\n")
+    page = (tmp_path / "site/index.html").read_text()
+    for text in ("Mine", "mine.json", "Theirs", "theirs.json", "0.62", "3.5"):
+        assert text in page
+    assert (tmp_path / "site/benchmark.json").read_bytes() == (small_hub / "benchmark.json").read_bytes()
+
+
+def test_a_result_that_cannot_be_added_leaves_no_page(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text('{"costhub": "replay", "batch": 8, "seeds": 5}')
+
+    done = costhub("site", "--searches", str(tmp_path / "mine.json"), "--out", str(tmp_path / "site"))
+
+    assert (done.code, done.out) == (2, "")
+    assert "was played with batches of 8" in done.err
+    assert not (tmp_path / "site").exists()

@@ -12,13 +12,12 @@ from typing import Any
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.files import write_replacing
+from costhub.hub.searches import RESULT, RESULT_VERSION
 from costhub.search.knobs import Knobs
 from costhub.search.replay.judge import ReplayScore, ReplaySettings
 from costhub.search.replay.workloads import ReplayWorkload
 from costhub.versions import __version__, load_pandas
 
-VERSION = 1
-"""Of the JSON; raised whenever the code can no longer read what it wrote before."""
 T4_VERSION = "1.0.0"
 _SHOWN = (1, 16, 64)
 """Numbers of trials after which the table shows the best so far."""
@@ -68,8 +67,8 @@ class ReplayResult:
     def summary(self) -> dict[str, Any]:
         """Everything but the curves, for JSON."""
         return {
-            "costhub": "replay",
-            "version": VERSION,
+            "costhub": RESULT,
+            "version": RESULT_VERSION,
             "costhub_version": __version__,
             "strategy": self.strategy,
             "model": self.model,

@@ -116,6 +116,8 @@ class ReplayEntry:
     """Standard error of that mean."""
     near: float
     """Median over workloads of the trials to within 5 % of the optimum."""
+    source: str = ""
+    """Name of the file that the line was added from; empty for those of the hub."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,8 @@ class ReplayTrack:
     """Median over the workloads of the number of their programs."""
     trials: int
     """Median over the workloads of the trials of a search."""
+    workload_ids: frozenset[str] = frozenset()
+    """First digits of the ids of the workloads; empty if the hub does not say."""
     entries: tuple[ReplayEntry, ...]
 
 

@@ -42,7 +42,7 @@ def site_page(site: Site) -> str:
     more = len(judged) - MOST_MODELS
     rest = f" {more} more models are in the table only." if more > 0 else ""
     board = site.leaderboard
-    replay = board and board.replay
+    replay = board.replay if board else None
     parts = {
         "Leaderboard": board and board.tracks,
         "Searches": replay and replay.tracks,
@@ -70,6 +70,7 @@ def site_page(site: Site) -> str:
         "origin": origin_text(board) if board else "",
         "replay_tracks": list(zip(replay.tracks, replay_tables(replay), strict=True)) if replay else [],
         "replay_origin": origin_text(replay) if replay else "",
+        "has_added": any(entry.source for track in (replay.tracks if replay else ()) for entry in track.entries),
         "figures_svg": figures_svg(judged) if judged else "",
         "figures_caption": f"Bars: one standard error to either side.{rest}",
         "measurements": sum(sum(dataset.rows.values()) for dataset in site.datasets),

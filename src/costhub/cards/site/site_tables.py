@@ -298,7 +298,7 @@ def _replay_row(entry: ReplayEntry, device_id: str, best: float, fewest: float) 
     is_baseline = entry.kind == BASELINE
     score = f"{entry.score:.2f}" + ("" if entry.error is None else f" ± {entry.error:.2f}")
     cells = (
-        SiteCell(f"{entry.strategy} (baseline)" if is_baseline else entry.strategy),
+        SiteCell(f"{entry.strategy} (baseline)" if is_baseline else entry.strategy, entry.source),
         SiteCell(", ".join(filter(None, (entry.model, entry.method))), entry.model_name),
         # A score below 0 has no bar.
         SiteCell(score, value=entry.score, part=max(entry.score, 0.0), is_best=f"{entry.score:.2f}" == f"{best:.2f}"),
