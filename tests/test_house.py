@@ -159,7 +159,7 @@ def test_every_file_has_tests_of_its_name_or_of_its_folders() -> None:
 
 
 def test_every_package_imported_is_declared() -> None:
-    dependencies = [*declared(), *declared(extra="datasets"), *declared(extra="dask")]
+    dependencies = [*declared(), *declared(extra="datasets"), *declared(extra="dask"), *declared(extra="engines")]
     names = {IMPORT_NAMES.get(dep.name, dep.name.replace("-", "_")) for dep in dependencies}
     known = names | set(sys.stdlib_module_names) | TYPES_OF_THE_STANDARD_LIBRARY | {"costhub"}
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from costhub.api import tune as tune_module
+from costhub.api.measuring import BoardsAt
 from costhub.api.models import ChosenModel, load_model
 from costhub.api.tune import TuneOptions, advise, obstacle, tune
 from costhub.collector.device.identity import identify
@@ -20,6 +21,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.errors import ArgumentError, CosthubError, DataError, NetworkError, WorkloadError
 from costhub.hub.catalogue.devices import keep_probed_figures
 from costhub.search.database import FILES
+from costhub.search.whole_network import engines, finish
 from costhub.search.whole_network.tuned_network import TunedNetwork
 
 
@@ -104,6 +106,55 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
 
 
+ON_A_GPU = SimpleNamespace(boards=None, device={"kind": "cuda"})
+ON_BOARDS = SimpleNamespace(boards="some", device={"kind": "cpu"})
+
+
+@pytest.mark.parametrize(
+    ("what", "device", "why"),
+    [
+        ("matmul.128x128x128", "auto", "times whole networks, and no network is named"),
+        ("mine.json", "auto", r"needs a network that torch can export, and \S*mine.json is a relax module"),
+        (["lstm", "mine.json"], "auto", r"mine.json is a relax module"),
+        ("lstm", "cuda", "times networks on CPUs, and this one is for a GPU"),
+        ("lstm", ON_A_GPU, "times networks on CPUs, and this one is for a GPU"),
+        ("lstm", BoardsAt("127.0.0.1:1", "nobody"), "times networks on this machine, and this one is for boards"),
+        ("lstm", ON_BOARDS, "times networks on this machine, and this one is for boards"),
+    ],
+)
+def test_engines_are_refused_where_no_network_could_run_in_them(
+    what: Any, device: Any, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda _: "here")
+    monkeypatch.chdir(tmp_path)
+    Path("mine.json").write_text('{"type": "relax.expr.Function", "nodes": []}')
+
+    with pytest.raises(ArgumentError, match=rf"^--beside \(beside= in Python\) .*{why}: leave it out\.$"):
+        tune(what, tmp_path / "tuned", trials=4, device=device, options=TuneOptions(beside=("onnxruntime",)))
+
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_an_engine_that_is_not_installed_is_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda name: None if name == "openvino" else "here")
+
+    with pytest.raises(CosthubError, match=r"^OpenVINO cannot be timed without openvino, which is not installed: `pip"):
+        tune("lstm", tmp_path / "tuned", trials=4, options=TuneOptions(beside=("openvino",)))
+
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_engines_are_asked_for_beside_the_other_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(finish, "finish_network", lambda *_, beside, **__: asked.append(beside))
+    here: Any = SimpleNamespace(boards=None, device={"kind": "cpu"}, target=local_target())
+
+    for options in (TuneOptions(), TuneOptions(beside=("openvino",), torch_compile=True)):
+        tune_module._finished(["lstm"], here, tmp_path, options)
+
+    assert asked == [[], ["torch.compile", "openvino"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -113,6 +164,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"options": TuneOptions(strategy="anealing")}, "annealing"),
         ({"options": TuneOptions(select="divers")}, "diverse"),
         ({"options": TuneOptions(draft="no-such-draft")}, "no-such-draft"),
+        ({"options": TuneOptions(beside=("openvin",))}, "There is no engine named 'openvin'. Did you mean openvino"),
+        ({"options": TuneOptions(beside="openvino")}, r"not a text: \('openvino',\)"),  # type: ignore[arg-type]
         ({"what": "resnet18.c77"}, "resnet18.c7"),
         ({"trials": 0}, "trials=0 is too few"),
         ({"trials": -4}, "trials=-4 is too few"),

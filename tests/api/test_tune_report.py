@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import runpy
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,12 +17,14 @@ from costhub.api.tune_report import REPORT, TuneReport, read_report, stopped_bef
 from costhub.cards.reports.tune_summary import summary_text
 from costhub.errors import DataError
 from costhub.search.result import TuneResult
+from costhub.search.whole_network import engines
 from costhub.search.whole_network.finish import FinishedNetwork
 
 _MADE = runpy.run_path(str(Path(__file__).with_name("made_results.py")))
 RESULTS: list[TuneResult] = _MADE["RESULTS"]
 NETWORK: FinishedNetwork = _MADE["NETWORK"]
 ABOUT = {"model": "m", "model_reason": "why", "method": "how", "command": "costhub tune conv"}
+MISSING = {"PackageNotFoundError": PackageNotFoundError}
 DEVICE = {"device_id": "acme", "kind": "cpu", "model_name": "ACME", "cores": 2, "memory_bytes": 1 << 30}
 
 
@@ -57,6 +62,18 @@ def test_three_reports_are_written_that_say_the_same(tmp_path: Path) -> None:
         "kernels.svg"
     ]  # a curve needs three points
     assert "![plots/kernels.svg](plots/kernels.svg)" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_the_versions_of_engines_that_were_timed_are_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "metadata", SimpleNamespace(version=lambda name: f"1.0 of {name}", **MISSING))
+    timed = replace(NETWORK, latencies={**NETWORK.latencies, "openvino-float32": NETWORK.latencies["tuned"]})
+    report = TuneReport(RESULTS, tmp_path, dict.fromkeys(("conv", "<b>relu<b>"), 1.0), [], DEVICE, ABOUT)
+
+    assert report.write([timed])["versions"]["openvino"] == "1.0 of openvino"
+    assert "OpenVINO (float32)" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "onnxruntime" not in report.write([timed])["versions"]
 
 
 def test_the_peak_of_a_device_is_the_probed_one(tmp_path: Path) -> None:

@@ -194,6 +194,7 @@ def test_a_network_is_tuned_and_run_on_boards(costhub: Any, tmp_path: Path, two_
         (["matmul.128x128x128", "--strategy", "anealing"], "annealing"),
         (["matmul.128x128x128", "--select", "divers"], "diverse"),
         (["matmul.128x128x128", "--device", "amd-epyc-zen9"], "amd-epyc-zen9"),
+        (["lstm", "--beside", "tflite"], "'onnxruntime', 'openvino'"),
         (["matmul.128x128x128", "--device", "rocm"], "TVM's wheel is built without ROCm"),
         (["matmul.128x128x128", "matmul.128x128x128"], "two are called matmul.128x128x128"),
         (["matmul.128x128x128", "--tracker", "127.0.0.1:9190"], "--key"),

@@ -69,6 +69,9 @@ tune softmax --out t --select nope
 tune softmax --out t --model nope
 tune softmax --out t --device nope
 tune softmax --out t --draft nope
+tune softmax --out t --beside nope
+tune softmax --out t --beside openvino
+tune lstm --out t --beside openvino --device cuda
 tune nope.pt2 --out t
 tune text.pt2 --out t
 collect --network text.pt2 --out d

@@ -18,25 +18,25 @@ from costhub.collector.workloads.network_source import (
     AS_IN_TORCH,
     BF16,
     BLOCKED,
+    FLOAT32,
     LAYOUTS,
     PRECISIONS,
     Lowering,
 )
 from costhub.errors import CosthubError, MeasureError, NetworkError
 from costhub.search.whole_network.compile import CompiledNetwork
-from costhub.search.whole_network.finish import compare_outputs
+from costhub.search.whole_network.engines import openvino_precision
+from costhub.search.whole_network.network_outputs import compare_outputs
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import checkout_path
 from scripts.bench.engines.export import ExportedNetwork, export_network
 from scripts.bench.engines.forms import (
     ENGINES,
-    FLOAT32,
     TORCH,
     environment,
     load_engine,
     load_tuned,
-    openvino_precision,
     relative_error,
 )
 from scripts.bench.engines.networks import ENGINE_NETWORKS, check_networks, title_of_network
@@ -112,7 +112,8 @@ class NetworkRows:
         for name in self.settings.engines:
             precision = ENGINES[name].precision
             if precision is None:
-                precision = in_child_text(partial(openvino_precision, self.network, threads), threads)
+                given = str(self.network.onnx), self.network.inputs, threads
+                precision = in_child_text(partial(openvino_precision, *given), threads)
             self.add(name, precision, partial(load_engine, name, self.network, threads))
 
     def add_tuned(self, method: str, trials: int, lowering: Lowering) -> None:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from costhub.errors import NetworkError, class_and_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
+from costhub.search.whole_network.engines import ENGINES, quiet, write_onnx
 from costhub.search.whole_network.network_forms import Arrays
 from scripts.bench.engines.networks import build_network
 
 _TIMEOUT_S = 1200.0
-ONNX_READERS = ("onnxruntime", "openvino")
-"""Packages of engines that load the ONNX file."""
 
 
 @dataclass(frozen=True)
@@ -76,29 +69,10 @@ def write_files(name: str, folder: Path) -> Arrays:
         network, inputs = build_network(name)
         exported = ExportedNetwork(name, folder, tuple(each.numpy() for each in inputs))
         save_model(network, str(exported.weights))
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             torch.export.save(torch.export.export(network, inputs), exported.program)
-            if any(find_spec(package) for package in ONNX_READERS):
-                _write_onnx(network, inputs, exported.onnx)
+        if any(find_spec(package) for package in ENGINES):
+            write_onnx(network, inputs, str(exported.onnx))
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
     return exported.inputs
-
-
-def _write_onnx(network: Any, inputs: tuple[Any, ...], path: Path) -> None:
-    import torch
-
-    torch.onnx.export(network, inputs, str(path), dynamo=True, external_data=True, verbose=False)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter of torch prints, and warns of torchvision, which is not needed, and of torch itself."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)

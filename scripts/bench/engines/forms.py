@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from costhub.collector.device.cpu_state import pick_cpus, tvm_threads, use_cpus
+from costhub.collector.workloads.network_source import FLOAT32
+from costhub.search.whole_network.engines import OPENVINO, Call, onnxruntime_call, openvino_call
 from costhub.search.whole_network.network_forms import Arrays, hold_form, load_library
 from scripts.bench.engines.export import ExportedNetwork
 
-Call = Callable[[], Any]
-"""Runs the network once, with its inputs."""
-FLOAT32 = "float32"
+TORCH = "torch"
 
 
 @dataclass(frozen=True)
@@ -55,87 +55,19 @@ def torch_call(network: ExportedNetwork, threads: int, *, compiled: bool = False
     return without_gradients
 
 
-def onnxruntime_session(
-    network: ExportedNetwork, threads: int, *, profile: str | None = None
-) -> tuple[Any, dict[str, Any]]:
-    """A session of ONNX Runtime on CPUs with all its graph optimisations, which are its default, and its inputs.
-
-    Args:
-        network: With an ONNX file.
-        threads: Of each operator; operators run one after the other.
-        profile: How the names of profiles begin; None for none.
-    """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3  # errors
-    if profile is not None:
-        options.enable_profiling, options.profile_file_prefix = True, profile
-    session = onnxruntime.InferenceSession(str(network.onnx), options, providers=["CPUExecutionProvider"])
-    return session, {each.name: value for each, value in zip(session.get_inputs(), network.inputs, strict=True)}
+def onnx_call(network: ExportedNetwork, threads: int, *, make: Callable[..., Call]) -> Call:
+    """An engine that reads the ONNX file, by its function of `costhub.search.whole_network.engines`."""
+    return make(str(network.onnx), network.inputs, threads)
 
 
-def onnxruntime_call(network: ExportedNetwork, threads: int) -> Call:
-    """ONNX Runtime."""
-    session, given = onnxruntime_session(network, threads)
-    return partial(session.run, None, given)
-
-
-def openvino_request(
-    network: ExportedNetwork, threads: int, *, precision: str | None = None, profiled: bool = False
-) -> tuple[Any, Any]:
-    """A compiled model of OpenVINO for one request at a time, and the request, which holds its inputs.
-
-    Args:
-        network: With an ONNX file.
-        threads: As for `onnxruntime_session`.
-        precision: OpenVINO's name of a type, such as ``f32``; None for what it chooses on this CPU.
-        profiled: Whether it notes the time of each operator.
-    """
-    import openvino
-
-    settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads}
-    if precision is not None:
-        settings["INFERENCE_PRECISION_HINT"] = precision
-    if profiled:
-        settings["PERF_COUNT"] = True
-    core = openvino.Core()
-    compiled = core.compile_model(core.read_model(network.onnx), "CPU", settings)
-    request = compiled.create_infer_request()
-    for number, value in enumerate(network.inputs):
-        request.set_input_tensor(number, openvino.Tensor(value, shared_memory=True))
-    return compiled, request
-
-
-def openvino_call(network: ExportedNetwork, threads: int, *, precision: str | None = None) -> Call:
-    """OpenVINO."""
-    compiled, request = openvino_request(network, threads, precision=precision)
-    count = len(compiled.outputs)
-
-    def infer() -> Any:
-        request.infer()
-        return [request.get_output_tensor(number).data for number in range(count)]
-
-    return infer
-
-
-def openvino_precision(network: ExportedNetwork, threads: int) -> str:
-    """What OpenVINO computes in by default on this CPU, as NumPy or torch name it."""
-    compiled, _ = openvino_request(network, threads)
-    chosen = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
-    return {"f32": FLOAT32, "bf16": "bfloat16", "f16": "float16"}.get(chosen, chosen)
-
-
-TORCH = "torch"
-OPENVINO = "openvino"
-"""The one whose precision is its own choice."""
 ENGINES: Mapping[str, Engine] = {
     TORCH: Engine("PyTorch", "torch", torch_call),
     "torch.compile": Engine("`torch.compile`", "torch", partial(torch_call, compiled=True)),
-    "onnxruntime": Engine("ONNX Runtime", "onnxruntime", onnxruntime_call),
-    "openvino-f32": Engine("OpenVINO, float32", "openvino", partial(openvino_call, precision="f32")),
-    OPENVINO: Engine("OpenVINO, its default", "openvino", openvino_call, precision=None),
+    "onnxruntime": Engine("ONNX Runtime", "onnxruntime", partial(onnx_call, make=onnxruntime_call)),
+    "openvino-f32": Engine(
+        "OpenVINO, float32", OPENVINO, partial(onnx_call, make=partial(openvino_call, precision="f32"))
+    ),
+    OPENVINO: Engine("OpenVINO, its default", OPENVINO, partial(onnx_call, make=openvino_call), precision=None),
 }
 """Those that take a network as it is, without a search."""
 

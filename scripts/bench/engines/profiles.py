@@ -17,15 +17,13 @@ from costhub.collector.run.runner import wake
 from costhub.errors import NetworkError, class_and_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
+from costhub.search.whole_network.engines import Call, onnxruntime_session, openvino_request
 from costhub.search.whole_network.network_forms import REST_S, Arrays
 from costhub.search.whole_network.network_timer import KEEP_FREED_MEMORY
 from scripts.bench.engines.export import ExportedNetwork
 from scripts.bench.engines.forms import (
     ENGINES,
-    Call,
     environment,
-    onnxruntime_session,
-    openvino_request,
     torch_call,
 )
 from scripts.bench.engines.kinds import KernelCall, Shapes, summarise
@@ -129,7 +127,9 @@ def _shapes(found: Sequence[Any]) -> Shapes:
 
 def _onnxruntime(network: ExportedNetwork, threads: int) -> Profiled:
     folder = tempfile.TemporaryDirectory(prefix="costhub-profile-")
-    session, given = onnxruntime_session(network, threads, profile=str(Path(folder.name, "profile")))
+    session, given = onnxruntime_session(
+        str(network.onnx), network.inputs, threads, profile=str(Path(folder.name, "profile"))
+    )
 
     def read() -> list[list[KernelCall]]:
         with folder:  # A session's profile holds all its runs and is written only once.
@@ -162,7 +162,7 @@ def _onnx_shapes(about: Mapping[str, Any]) -> Shapes:
 
 
 def _openvino(network: ExportedNetwork, threads: int, *, precision: str | None = None) -> Profiled:
-    compiled, request = openvino_request(network, threads, precision=precision, profiled=True)
+    compiled, request = openvino_request(str(network.onnx), network.inputs, threads, precision=precision, profiled=True)
     nodes = {node.get_friendly_name(): node for node in compiled.get_runtime_model().get_ordered_ops()}
     shapes = {name: tuple(tuple(each.get_shape()) for each in node.inputs()) for name, node in nodes.items()}
 

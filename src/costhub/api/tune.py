@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.measuring import Where, check_boards, check_limits, load_average, local_devices, open_measurer
+from costhub.api.measuring import (
+    BoardsAt,
+    Where,
+    check_boards,
+    check_limits,
+    load_average,
+    local_devices,
+    open_measurer,
+)
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
@@ -72,6 +80,9 @@ class TuneOptions:
     rounded to 8 binary digits."""
     torch_compile: bool = False
     """Time networks under ``torch.compile`` as well, which takes a minute or more."""
+    beside: tuple[str, ...] = ()
+    """Further engines to time networks in on a CPU: onnxruntime, openvino; they need ``pip install
+    'costhub[engines]'``. Both compute in float32, and OpenVINO with `precision` bf16 in what it chooses."""
     time_unscheduled: bool = False
     """Time each workload and network without a schedule as well: plain loops on one thread, up to a minute for a
     workload; a network is called six times or more."""
@@ -93,14 +104,16 @@ class TuneOptions:
         return Lowering(self.fast_math, self.layout, self.precision)
 
     def check(self) -> None:
-        """Refuses unknown names before torch or TVM is loaded.
+        """Refuses unknown names, and engines that are not installed, before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: A method, strategy, selection, stop rule, layout or precision is unknown.
+            UnknownNameError: A method, strategy, selection, stop rule, layout, precision or engine is unknown.
+            CosthubError: The package of an engine is missing.
         """
         from costhub.collector.workloads.network_source import Lowering
         from costhub.search.options import SEARCH_STOPS, SELECTIONS
         from costhub.search.strategies.by_name import STRATEGIES
+        from costhub.search.whole_network.engines import check_engines
         from costhub.transfer.methods.by_name import METHODS
 
         METHODS.check(self.method)
@@ -108,6 +121,7 @@ class TuneOptions:
         SELECTIONS.check(self.select)
         SEARCH_STOPS.check(self.stop)
         Lowering(layout=self.layout, precision=self.precision)
+        check_engines(self.beside)
 
 
 def tune(
@@ -159,10 +173,10 @@ def tune(
     options = options or TuneOptions()
     options.check()
     check_limits(trials)
-    allow = options.allow_other_kind
-    chosen = ModelChoice(model, options.arch, allow_other_kind=allow)
-    draft = None if options.draft is None else ModelChoice(options.draft, allow_other_kind=allow)
+    chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
+    draft = None if options.draft is None else ModelChoice(options.draft, allow_other_kind=options.allow_other_kind)
     subjects = read_subjects(what, Path(out))
+    _check_beside(options.beside, subjects, device)
     for name in local_devices(device):
         for choice in filter(None, (chosen, draft)):
             choice.check_local_kind(name)
@@ -357,7 +371,7 @@ def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: T
     if obstacle(measurer) is not None:
         return []
     asked = {TORCH_COMPILE: options.torch_compile, UNTUNED: options.time_unscheduled}
-    beside = [form for form, is_asked in asked.items() if is_asked]
+    beside = [*(form for form, is_asked in asked.items() if is_asked), *options.beside]
     return [
         finish_network(
             network,
@@ -372,6 +386,36 @@ def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: T
         )
         for label, network in name_networks(networks).items()
     ]
+
+
+def _check_beside(engines: Sequence[str], subjects: Subjects, where: Where) -> None:
+    """Refuses engines where there is no network that they could run beside, before TVM or torch is loaded.
+
+    Raises:
+        ArgumentError: No network is named, or one that torch cannot run, or one for a GPU or boards.
+    """
+    from costhub.collector.device.local import local_kind
+    from costhub.collector.workloads.network_source import RELAX
+
+    if not engines:
+        return
+    if isinstance(where, str):
+        on_boards, kind = False, local_kind(*local_devices(where))
+    else:
+        on_boards = isinstance(where, BoardsAt) or where.boards is not None
+        kind = None if isinstance(where, BoardsAt) else str(where.device["kind"])
+    relax = next((name for name in subjects.networks if Path(name).suffix == RELAX), None)
+    why = None
+    if not subjects.networks:
+        why = "times whole networks, and no network is named"
+    elif relax:
+        why = f"needs a network that torch can export, and {relax} is a relax module"
+    elif on_boards:
+        why = "times networks on this machine, and this one is for boards"
+    elif kind not in ("cpu", None):  # None: no device of this machine, which is refused elsewhere
+        why = "times networks on CPUs, and this one is for a GPU"
+    if why:
+        raise ArgumentError(f"--beside (beside= in Python) {why}: leave it out.")
 
 
 def _warn_of_kernels_alone(networks: Sequence[str], measurer: Measurer) -> None:

@@ -127,10 +127,12 @@ class TuneReport:
     def _summary(self, networks: Sequence[FinishedNetwork], stages: Mapping[str, float]) -> dict[str, Any]:
         from costhub.collector.device.local import probe_command
         from costhub.hub.catalogue.devices import complete_device_row
+        from costhub.search.whole_network.engines import engine_versions
         from costhub.search.whole_network.estimate import network_curve, with_time_shares
         from costhub.versions import costhub_version, installed_versions
 
         device = complete_device_row(self.device)
+        engines = engine_versions(form for network in networks for form in network.latencies)
         rows = [
             {
                 **result.to_json(),
@@ -156,7 +158,7 @@ class TuneReport:
             "stages": dict(stages),
             "database": str(self.out),
             "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "versions": {"costhub": costhub_version(), **installed_versions()},
+            "versions": {"costhub": costhub_version(), **installed_versions(), **engines},
             "networks": [network.to_json() for network in networks],
             "estimate": network_curve(self.results, self.weights, self.order),
             "workloads": with_time_shares(rows),

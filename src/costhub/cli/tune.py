@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.shared.choices import METHOD, MODEL, SEARCH_STOP, SELECTION, STRATEGY, TRACKER
+from costhub.cli.shared.choices import ENGINE, METHOD, MODEL, SEARCH_STOP, SELECTION, STRATEGY, TRACKER
 from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -38,6 +38,7 @@ Example:
   costhub tune resnet18.c7 matmul.512x512x512 --trials-per-workload 64 --out tuned/
   costhub tune mobilenet_v2 --trials-per-workload 32 --out tuned/
   costhub tune mine.pt2 --trials-per-workload 32 --out tuned/
+  costhub tune mine.pt2 --beside onnxruntime --beside openvino --out tuned/
   costhub tune resnet18.c7 --strategy annealing --select diverse --out tuned/
   costhub tune resnet18.c7 --tracker 127.0.0.1:9190 --key pi4 --out tuned/
 """
@@ -137,6 +138,13 @@ Example:
     help="Time networks under torch.compile as well, which takes a minute or more.",
 )
 @click.option(
+    "--beside",
+    type=ENGINE,
+    multiple=True,
+    help="Time networks in this engine as well, on this machine's CPU; can be given for each engine. Both compute in "
+    "float32; with --precision bf16, OpenVINO chooses. They need `pip install 'costhub[engines]'`.",
+)
+@click.option(
     "--time-unscheduled",
     is_flag=True,
     help="Time workloads and networks without a schedule as well: plain loops on one thread, up to a minute for a "
@@ -166,6 +174,7 @@ def command(
     layout: str,
     precision: str,
     torch_compile: bool,
+    beside: tuple[str, ...],
     time_unscheduled: bool,
     allow_other_kind: bool,
     seed: int,
@@ -192,6 +201,7 @@ def command(
         layout=layout,
         precision=precision,
         torch_compile=torch_compile,
+        beside=beside,
         time_unscheduled=time_unscheduled,
         allow_other_kind=allow_other_kind,
         command=shlex.join(["costhub", *sys.argv[1:]]),

@@ -131,9 +131,18 @@ def test_an_error_is_the_headline() -> None:
 
 
 def test_forms_come_in_one_order_and_new_ones_under_their_own_name() -> None:
-    found = network(untuned=5.0, openvino=4.0, torch=3.0, acme=2.0, tuned=1.0)
+    engines = {"openvino-bfloat16": 7.0, "openvino-float32": 6.0, "onnxruntime": 4.0}
+    found = network(untuned=5.0, **engines, torch=3.0, acme=2.0, tuned=1.0)
 
-    assert [name for _, name, _ in forms(found)] == ["costhub", "PyTorch", "OpenVINO", "TVM without tuning", "acme"]
+    assert [name for _, name, _ in forms(found)] == [
+        "costhub",
+        "PyTorch",
+        "ONNX Runtime",
+        "OpenVINO (float32)",
+        "OpenVINO (bfloat16)",
+        "TVM without tuning",
+        "acme",
+    ]
 
 
 def test_what_the_last_programs_gained_is_said_where_it_is_known() -> None:

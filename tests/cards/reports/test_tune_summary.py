@@ -47,6 +47,16 @@ def test_a_network_is_shown_beside_pytorch_with_its_slowest_kernels() -> None:
     assert text.endswith("library   out/net.so\nreport    out/report.html\ndatabase  out")
 
 
+def test_other_engines_are_shown_with_their_precision() -> None:
+    timed = report()
+    timed["networks"][0]["latencies"] |= {"openvino-float32": {"median_us": 3e3}, "onnxruntime": {"median_us": 1e3}}
+
+    text = summary_text(timed)
+
+    assert "  ONNX Runtime        1.00 ms  costhub is 0.50 times as fast\n" in text
+    assert "  OpenVINO (float32)  3.00 ms  costhub is 1.50 times as fast\n" in text
+
+
 def test_of_many_kernels_the_terminal_says_how_much_of_the_time_it_leaves_out() -> None:
     text = summary_text(report(workloads=[row(f"k{i:02}", share_after=i / 100) for i in range(14)]))
 

@@ -1,4 +1,4 @@
-"""Outputs: what is rounding, and what is another network."""
+"""A network after a search: compiled, compared with torch and timed, or a sentence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.tracker import address_of
@@ -24,50 +22,17 @@ from costhub.isolation.process import end_idle_children
 from costhub.search.whole_network import finish
 from costhub.search.whole_network.compile import compile_network
 from costhub.search.whole_network.finish import (
-    BF16_TOLERANCE,
-    TOLERANCE,
     FinishedNetwork,
     _checked,
     _Forms,
-    compare_outputs,
+    _loaded,
     finish_network,
     finish_untimed,
-    rms_error,
 )
+from costhub.search.whole_network.network_outputs import BF16_TOLERANCE, TOLERANCE
 from costhub.search.whole_network.network_timer import ROUNDS, SECONDS, NetworkTimer
 
 VALUES = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
-
-
-@given(st.floats(-0.4, 0.4), st.floats(2.5, 100.0))
-def test_the_tolerance_is_where_it_is_named(below: float, above: float) -> None:
-    assert compare_outputs([VALUES * np.float32(1 + below * TOLERANCE)], [VALUES]) is None
-
-    mean = float(np.abs(VALUES).mean())
-    wrong = VALUES.copy()
-    wrong[1, 2] += above * TOLERANCE * (abs(VALUES[1, 2]) + mean)
-    assert "1 of 20 elements" in (compare_outputs([wrong], [VALUES]) or "")
-
-
-def test_numbers_shapes_and_types_of_outputs_count() -> None:
-    assert compare_outputs([VALUES], [VALUES, VALUES]) == "there are 1 outputs instead of 2"
-    assert compare_outputs([VALUES.T], [VALUES]) == "output 0 is 5x4 of float32 instead of 4x5 of float32"
-    assert compare_outputs([VALUES.astype(np.float64)], [VALUES]) is not None
-
-
-def test_nan_is_wrong_unless_it_is_right() -> None:
-    holes = VALUES.copy()
-    holes[0, 0] = np.nan
-
-    assert compare_outputs([holes], [VALUES]) is not None
-    assert compare_outputs([holes], [holes]) is None
-
-
-def test_outputs_without_a_number_agree_with_nothing() -> None:
-    nothing = np.full(4, np.nan, np.float32)
-
-    assert compare_outputs([nothing], [nothing]) == "output 0 has no finite number to compare"
-    assert compare_outputs([np.float32([np.nan, 1.0])], [np.float32([np.nan, 1.0])]) is None
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
@@ -209,7 +174,7 @@ def test_a_kernel_that_computes_something_else_is_told_from_a_wrong_import(
 
     with NetworkTimer((value,), threads=1) as timer:
         made = FinishedNetwork("small", 1)
-        found = [_checked(timer, replace(made, fast_math=fast_math), forms).error for fast_math in (False, True)]
+        found = [_checked(timer, replace(made, fast_math=fast_math), forms)[0].error for fast_math in (False, True)]
 
     assert "a schedule of the database changes what a kernel computes" in (found[0] or "")
     assert "a schedule of the database or fast math changes what" in (found[1] or "")
@@ -283,21 +248,78 @@ def test_wrong_outputs_have_a_culprit(
     timer: Any = Outputs(2 * VALUES, untuned)
     monkeypatch.setattr(finish, "_built", lambda _: "no.pt2 is not there.")
 
-    found = _checked(timer, FinishedNetwork("net", 1), replace(LOADED, with_untuned=untuned is not None))
+    found, reference = _checked(timer, FinishedNetwork("net", 1), replace(LOADED, with_untuned=untuned is not None))
 
     assert "outputs of the tuned network net are not torch's" in (found.error or "")
     assert f"of their size). {sentence} No library was written." in (found.error or "")
+    assert reference[0] is VALUES
 
 
 def test_an_optional_form_that_fails_is_a_note_and_a_needed_one_an_error() -> None:
     timer: Any = Outputs(VALUES, untuned=None)
 
-    found = _checked(timer, FinishedNetwork("net", 1), LOADED)
+    found, _ = _checked(timer, FinishedNetwork("net", 1), LOADED)
 
     assert found.error is None
     assert found.notes == ("The untuned form was not timed. The network does not run as untuned: it crashed.",)
     with pytest.raises(MeasureError, match="it crashed"):
         _checked(timer, FinishedNetwork("net", 1), replace(LOADED, network="net.json"))
+
+
+class Here(Outputs, NetworkTimer):
+    """The same on this machine, where other engines can run beside."""
+
+
+@pytest.mark.parametrize(
+    ("timer", "network", "precision", "asked"),
+    [
+        (Here(VALUES), "net.pt2", "float32", [(["onnxruntime", "openvino"], "net.pt2", False)]),
+        (Here(VALUES), "net.pt2", "bf16", [(["onnxruntime", "openvino"], "net.pt2", True)]),
+        (Here(VALUES), "net.json", "float32", []),
+        (Outputs(VALUES), "net.pt2", "float32", []),
+    ],
+)
+def test_engines_run_networks_of_torch_on_this_machine(
+    timer: Any, network: str, precision: str, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+
+    def load(_: Any, names: list[str], network: str, reference: list[Any], *, folder: str, by_default: bool) -> Any:
+        assert reference[0] is VALUES
+        found.append((names, network, by_default))
+        return ("OpenVINO was not timed.",)
+
+    monkeypatch.setattr(finish, "load_engines", load)
+    loaded = _loaded(
+        timer,
+        FinishedNetwork("net", 1, precision=precision, reference="torch" if network == "net.pt2" else "untuned"),
+        replace(LOADED, network=network),
+        ["openvino", "untuned", "onnxruntime"],
+    )
+
+    assert found == asked
+    assert loaded.notes == ("OpenVINO was not timed.",) * len(asked)
+    assert loaded.error is None
+
+
+def test_each_form_that_fails_has_its_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Here):
+        def load_torch(self, form: str, network: str, *, compiled: bool = False) -> Any:
+            if compiled:
+                raise MeasureError("There is no compiler.")
+            return super().load_torch(form, network)
+
+    timer: Any = Failing(VALUES, untuned=None)
+    monkeypatch.setattr(finish, "load_engines", lambda *_, **__: ("OpenVINO was not timed.",))
+
+    found = _loaded(timer, FinishedNetwork("net", 1), LOADED, ["torch.compile", "openvino"])
+
+    assert [note.split(".")[0] for note in found.notes] == [
+        "The untuned form was not timed",
+        "torch",
+        "OpenVINO was not timed",
+    ]
+    assert found.notes[1] == "torch.compile was not timed. There is no compiler."
 
 
 @pytest.mark.parametrize(
@@ -312,7 +334,7 @@ def test_an_optional_form_that_fails_is_a_note_and_a_needed_one_an_error() -> No
 def test_bfloat16_may_differ_by_its_error_and_float32_by_rounding(precision: str, off: float, is_right: bool) -> None:
     timer: Any = Outputs(VALUES * np.float32(1 + off))
 
-    found = _checked(timer, FinishedNetwork("net", 1, precision=precision), LOADED)
+    found, _ = _checked(timer, FinishedNetwork("net", 1, precision=precision), LOADED)
 
     assert (found.error is None) == is_right
     assert found.error_size == pytest.approx(off, rel=0.01)
@@ -340,25 +362,7 @@ def test_bfloat16_excuses_rounding_only(wrong: list[np.ndarray]) -> None:
 
     timer: Any = Two(VALUES)
 
-    assert _checked(timer, FinishedNetwork("net", 1, precision="bf16"), LOADED).error
-
-
-def test_integers_and_places_of_infinities_are_no_matter_of_precision() -> None:
-    whole, holes = np.arange(3), np.float32([np.inf, 1.0, np.nan])
-    assert rms_error([whole, VALUES], [whole, VALUES]) == 0.0
-    assert rms_error([whole + 1, VALUES], [whole, VALUES]) is None
-    assert rms_error([holes], [holes]) == 0.0
-    assert rms_error([-holes], [holes]) is None
-    assert rms_error([np.float32([np.inf, 1.0, 2.0])], [holes]) is None
-
-
-def test_the_error_is_that_of_the_worst_output_and_none_where_nothing_can_be_compared() -> None:
-    assert rms_error([VALUES, 1.1 * VALUES], [VALUES, VALUES]) == pytest.approx(0.1, rel=1e-3)
-    assert rms_error([VALUES], [VALUES]) == 0.0
-    whole = np.arange(3)
-    assert rms_error([whole], [whole]) is None
-    assert rms_error([0 * VALUES], [0 * VALUES]) is None
-    assert rms_error([VALUES.T], [VALUES]) is None
+    assert _checked(timer, FinishedNetwork("net", 1, precision="bf16"), LOADED)[0].error
 
 
 def test_the_process_that_found_the_kernels_compiles_the_network(tmp_path: Path, target: str) -> None:

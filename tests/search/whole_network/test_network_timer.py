@@ -7,10 +7,12 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from costhub.collector.boards.boards import BoardIdentity, Boards
@@ -19,6 +21,7 @@ from costhub.collector.workloads.network_source import read_network
 from costhub.dataset.workload import parse_target
 from costhub.errors import DeviceError, MeasureError
 from costhub.search.whole_network.compile import compile_network
+from costhub.search.whole_network.network_forms import hold_form
 from costhub.search.whole_network.network_timer import (
     BoardNetworkTimer,
     Latency,
@@ -82,6 +85,19 @@ def test_where_torch_has_no_gpu_its_outputs_are_those_of_the_cpu_and_it_is_not_t
     np.testing.assert_array_equal(output, expected)
     (note,) = timer.notes
     assert note.startswith("PyTorch was not timed, since it cannot run the network on the GPU. ")
+
+
+def test_a_form_that_is_dropped_is_not_timed_and_its_process_ends() -> None:
+    load = partial(hold_form, partial(partial, tuple))  # computes nothing
+    with NetworkTimer((), threads=1) as timer:
+        assert timer.load_form("first", load, {}) == timer.load_form("second", load, {}) == ()
+        pid = timer._children["first"].pid
+        assert pid is not None
+
+        timer.drop("first")
+
+        assert list(timer.measure(rounds=1, seconds=0.0)) == ["second"]
+        assert not psutil.pid_exists(pid)
 
 
 def minor_faults(pid: int | None) -> int:

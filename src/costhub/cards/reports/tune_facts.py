@@ -17,7 +17,9 @@ FORMS = {
     "torch": "PyTorch",
     "torch.compile": "torch.compile",
     "onnxruntime": "ONNX Runtime",
-    "openvino": "OpenVINO",
+    "openvino-float32": "OpenVINO (float32)",
+    "openvino-bfloat16": "OpenVINO (bfloat16)",
+    "openvino-float16": "OpenVINO (float16)",
     "untuned": "TVM without tuning",
 }
 """Form of a network -> its readable name, in the order of a report; others follow under their own names."""

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from costhub.collector.workloads.network_source import LAYOUTS, PRECISIONS
 from costhub.models.options import NETWORK_OBJECTIVES, TREE_OBJECTIVES
+from costhub.search.whole_network.engines import ENGINES
 
 if TYPE_CHECKING:
     from costhub.collector.propose.sampler import Shares
@@ -260,6 +261,7 @@ COLLECT_STOP = RegisteredChoice("costhub.api.collect:COLLECT_STOPS")
 ADAPT_STOP = RegisteredChoice("costhub.transfer.stopping:ADAPT_STOPS")
 LAYOUT = click.Choice(LAYOUTS)
 PRECISION = click.Choice(PRECISIONS)
+ENGINE = click.Choice(tuple(ENGINES))
 SELECTION = RegisteredChoice("costhub.search.options:SELECTIONS")
 ARCHITECTURE = RegisteredChoice("costhub.models.architectures:ARCHITECTURES")
 FEATURES = FeatureNames()

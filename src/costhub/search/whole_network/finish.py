@@ -6,18 +6,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
-
 from costhub.collector.boards.boards import Boards
 from costhub.collector.device.cpu_state import core_count
-from costhub.collector.run.output_check import EPSILON, tolerance, unlike
 from costhub.collector.workloads.network_kernels import COMPILE_TIMEOUT_S
 from costhub.collector.workloads.network_source import AS_IN_TORCH, BF16, FLOAT32, PLAIN, RELAX, Lowering
 from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
@@ -25,16 +22,17 @@ from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.search.result import OTHER, StageTimer
 from costhub.search.whole_network.compile import BuiltNetwork, CompiledNetwork, build_network, build_untuned
+from costhub.search.whole_network.engines import ENGINES, load_engines
+from costhub.search.whole_network.network_outputs import (
+    BF16_TOLERANCE,
+    GPU_TOLERANCE,
+    TOLERANCE,
+    compare_outputs,
+    rms_error,
+    widest_tolerance,
+)
 from costhub.search.whole_network.network_timer import BoardNetworkTimer, Latency, NetworkTimer, board_network_timer
 
-SUMMED_TERMS = 1
-"""Terms of the sums that the tolerance is for; errors of long sums are far below the lowest tolerance."""
-TOLERANCE = tolerance("float32", SUMMED_TERMS)
-"""Relative to the size of an output plus the mean size of all of them; float32."""
-BF16_TOLERANCE = 0.1
-"""Of the error (`rms_error`) of a network that multiplies in bfloat16."""
-GPU_TOLERANCE = 1e-3
-"""The same on GPUs: TVM has their code compiled with fast math, whose divisions and functions are approximate."""
 TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
 CHECKING, TIMING = "checking", "timing"
 """Stages: loading every form of a network and comparing what they compute, and timing them."""
@@ -110,7 +108,8 @@ def finish_network(
         database: The folder of the search's MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
         lowering: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
-        beside: Further forms to time: `UNTUNED`, and `TORCH_COMPILE`, which takes a minute or so.
+        beside: Further forms to time: `UNTUNED`, `TORCH_COMPILE`, which takes a minute or so, and, for a network of
+            torch on this machine's CPU, `ENGINES`, whose packages are installed.
         boards: Where it runs, except torch; they may be closed, since a new session is opened. None for this machine.
         on_step: Called with each step, in a few words.
 
@@ -125,7 +124,7 @@ def finish_network(
         finished, inputs = _compiled(forms, label, out, failing)
         if inputs is not None:
             report_step(f"checking and timing {label}")
-            finished = _timed(finished, inputs, forms, boards, torch_compile=TORCH_COMPILE in beside)
+            finished = _timed(finished, inputs, forms, boards, beside)
         return _kept(finished, forms, out)
 
 
@@ -162,7 +161,7 @@ def finish_untimed(
         if inputs is not None and runs_here:
             report_step(f"checking {label}")
             with stages.during(CHECKING), NetworkTimer(inputs, finished.threads) as timer:
-                finished = _loaded(timer, finished, forms, torch_compile=False)
+                finished = _loaded(timer, finished, forms)
             finished = _with_stages(finished, stages)
         elif inputs is not None:
             finished = replace(finished, notes=(f"{label} is for another machine, so it was not run.",))
@@ -253,13 +252,13 @@ def _compiled(forms: _Forms, label: str, out: Path, failing: str) -> tuple[Finis
 
 
 def _timed(
-    finished: FinishedNetwork, inputs: tuple[Any, ...], forms: _Forms, boards: Boards | None, *, torch_compile: bool
+    finished: FinishedNetwork, inputs: tuple[Any, ...], forms: _Forms, boards: Boards | None, beside: Collection[str]
 ) -> FinishedNetwork:
     """A compiled network, checked and timed."""
     stages = StageTimer()
     try:
         with stages.during(CHECKING), _network_timer(inputs, finished, boards) as timer:
-            finished = _loaded(timer, finished, forms, torch_compile=torch_compile)
+            finished = _loaded(timer, finished, forms, beside)
             with stages.during(TIMING):
                 finished = replace(finished, latencies=timer.measure())
             finished = replace(finished, notes=(*finished.notes, *timer.notes))
@@ -321,20 +320,26 @@ def _kind_of(target: str) -> str:
 
 
 def _loaded(
-    timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms, *, torch_compile: bool
+    timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms, beside: Collection[str] = ()
 ) -> FinishedNetwork:
     """Loads all forms; the result holds the error of a form that does not run or is wrong, and notes about others."""
     try:
-        finished = _checked(timer, finished, forms)
+        finished, reference = _checked(timer, finished, forms)
     except MeasureError as error:
         return replace(finished, error=str(error))
-    if not torch_compile or finished.reference != TORCH:
+    if finished.reference != TORCH:
         return finished
-    try:
-        timer.load_torch(TORCH_COMPILE, forms.network, compiled=True)
-    except MeasureError as error:
-        return replace(finished, notes=(f"torch.compile was not timed. {last_line(error)}",))
-    return finished
+    notes = finished.notes
+    if TORCH_COMPILE in beside:
+        try:
+            timer.load_torch(TORCH_COMPILE, forms.network, compiled=True)
+        except MeasureError as error:
+            notes += (f"torch.compile was not timed. {last_line(error)}",)
+    engines = [name for name in ENGINES if name in beside]
+    if engines and isinstance(timer, NetworkTimer):
+        is_bf16 = finished.precision == BF16
+        notes += load_engines(timer, engines, forms.network, reference, folder=forms.folder, by_default=is_bf16)
+    return replace(finished, notes=notes)
 
 
 _Built = TypeVar("_Built", BuiltNetwork, CompiledNetwork)
@@ -349,8 +354,8 @@ def _built(build: Callable[[], _Built]) -> _Built | str:
             return str(error)
 
 
-def _checked(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms) -> FinishedNetwork:
-    """The network, with an error if the outputs of the tuned form are not correct within a tolerance."""
+def _checked(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms) -> tuple[FinishedNetwork, Any]:
+    """The network, with an error if the outputs of the tuned form are not correct within a tolerance, and what is."""
     plain: Any = None
     if forms.with_untuned:
         try:
@@ -371,14 +376,14 @@ def _checked(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms) -
         is_close = finished.error_size is not None and finished.error_size <= most
         mismatch = None if is_close else mismatch
     if mismatch is None:
-        return finished
+        return finished, reference
     whose = "those of the untuned network" if forms.reference == UNTUNED else "torch's"
     error = (
         f"The outputs of the tuned network {finished.network} are not {whose}: {mismatch} (tolerance "
         f"{finished.tolerance:g} of their size). {_culprit(timer, finished, forms, plain, reference)} No library was "
         "written."
     )
-    return replace(finished, error=error)
+    return replace(finished, error=error), reference
 
 
 def _culprit(timer: AnyNetworkTimer, finished: FinishedNetwork, forms: _Forms, plain: Any, reference: Any) -> str:
@@ -407,84 +412,3 @@ def _publish(source: Path, library: Path) -> None:
     part.unlink(missing_ok=True)  # a link would be written through
     shutil.copyfile(source, part)
     part.replace(library)
-
-
-def widest_tolerance(outputs: Sequence[Any]) -> float:
-    """The widest tolerance among outputs; that of float32 if none is a floating point number.
-
-    Args:
-        outputs: NumPy arrays.
-
-    Example:
-        >>> widest_tolerance([np.ones(3, np.float32)]), widest_tolerance([np.ones(3, np.float16)])
-        (0.0002, 0.01)
-    """
-    types = {str(output.dtype) for output in outputs}
-    return max((tolerance(dtype, SUMMED_TERMS) for dtype in types & EPSILON.keys()), default=TOLERANCE)
-
-
-def rms_error(outputs: Sequence[Any], reference: Sequence[Any]) -> float | None:
-    """Size of the differences between outputs relative to that of the outputs, as root mean squares; the largest.
-
-    Args:
-        outputs: NumPy arrays.
-        reference: The outputs of the other form.
-
-    Returns:
-        None if no output is a floating point number other than zero, or if outputs differ in more than the size of
-        such numbers: in count, shape, type, integers, or where they are infinite or NaN.
-
-    Example:
-        >>> one = np.array([3.0, 4.0], np.float32)
-        >>> rms_error([one], [one + 0.1])
-        0.0275
-    """
-    if len(outputs) != len(reference):
-        return None
-    found = []
-    for one, other in zip(outputs, reference, strict=True):
-        finite = np.isfinite(other)
-        if one.shape != other.shape or one.dtype != other.dtype or not np.isfinite(one[finite]).all():
-            return None
-        exact = ~finite if other.dtype.kind == "f" else np.ones(other.shape, bool)
-        if not np.array_equal(one[exact], other[exact], equal_nan=other.dtype.kind == "f"):
-            return None
-        here, there = (value[finite & ~exact].astype(np.float64) for value in (one, other))
-        size = _rms(there)
-        if size > 0:
-            found.append(_rms(here - there) / size)
-    return float(f"{max(found):.3g}") if found else None
-
-
-def _rms(values: Any) -> float:
-    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
-
-
-def compare_outputs(outputs: Sequence[Any], reference: Sequence[Any]) -> str | None:
-    """How outputs differ by more than rounding, as the end of a sentence; None if they do not.
-
-    Args:
-        outputs: NumPy arrays.
-        reference: The outputs of the other form.
-
-    Example:
-        >>> one = np.ones(3, np.float32)
-        >>> compare_outputs([one], [one + 1e-6])
-        >>> compare_outputs([one], [one + 1])
-        'output 0 differs in 3 of 3 elements, by up to 1'
-    """
-    if len(outputs) != len(reference):
-        return f"there are {len(outputs)} outputs instead of {len(reference)}"
-    for position, (one, other) in enumerate(zip(outputs, reference, strict=True)):
-        if one.shape != other.shape or one.dtype != other.dtype:
-            return f"output {position} is {_shape_and_dtype(one)} instead of {_shape_and_dtype(other)}"
-        if other.dtype.kind == "f" and other.size and not np.isfinite(other).any():
-            return f"output {position} has no finite number to compare"
-        mismatch = unlike(one, other, reduction=SUMMED_TERMS, rounds=False)
-        if mismatch:
-            return f"output {position} {mismatch}"
-    return None
-
-
-def _shape_and_dtype(array: Any) -> str:
-    return f"{'x'.join(map(str, array.shape)) or 'one number'} of {array.dtype}"

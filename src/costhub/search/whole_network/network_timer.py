@@ -155,6 +155,10 @@ class NetworkTimer:
         with NetworkTimer(self.inputs, self.threads) as on_cpu:
             return on_cpu.load_torch(name, network)
 
+    def drop(self, name: str) -> None:
+        """Leaves out a form that was loaded, and ends its process."""
+        self._children.pop(name).kill()
+
     def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
         """Name -> latency, for all forms that were loaded; those that fail are left out.
 

@@ -13,12 +13,13 @@ from click.testing import CliRunner
 
 from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
 from costhub.collector.workloads.network_source import BLOCKED, Lowering
+from costhub.search.whole_network.engines import openvino_precision
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.__main__ import commands
 from scripts.bench.common.fresh import checkout_path
 from scripts.bench.engines.causes import PASSES, without
 from scripts.bench.engines.export import ExportedNetwork, export_network
-from scripts.bench.engines.forms import ENGINES, environment, load_engine, openvino_precision, relative_error
+from scripts.bench.engines.forms import ENGINES, environment, load_engine, relative_error
 from scripts.bench.engines.kinds import OVERHEAD
 from scripts.bench.engines.profiles import PROFILERS, in_child, profile_engine, profile_tuned
 from scripts.bench.engines.search import COURSE, NetworkCourse, compile_tuned, read_course, search_network
@@ -71,7 +72,7 @@ def test_a_profile_names_the_dense_layers(network: ExportedNetwork, engine: str)
 def test_openvino_says_what_it_computes_in(network: ExportedNetwork) -> None:
     pytest.importorskip("openvino")
 
-    assert openvino_precision(network, THREADS) in {"float32", "bfloat16", "float16"}
+    assert openvino_precision(str(network.onnx), network.inputs, THREADS) in {"float32", "bfloat16", "float16"}
 
 
 @pytest.mark.slow
