@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from costhub.errors import AmbiguousNameError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, load_devices
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import HUB_VARIABLE
-from costhub.hub.catalogue.names import HARDWARE_NAMES, normalise, resolve_device, resolve_name
+from costhub.hub.catalogue.names import HARDWARE_NAMES, hardware_device, normalise, resolve_device, resolve_name
 from costhub.hub.data import find_data
 
+GUIDE = Path(__file__).parents[3] / "docs/guide.md"
 DEVICES = [
     Device(device_id="nvidia-h200", kind="cuda", aliases=("h200", "hopper")),
     Device(device_id="nvidia-h100", kind="cuda", aliases=("h100", "hopper")),
@@ -109,9 +111,17 @@ def test_normalising_twice_changes_nothing(name: str) -> None:
     [
         ("A100", "nvidia-a100"),
         ("V100", "nvidia-v100"),
+        ("H200", "nvidia-h200"),
+        ("MI50", "amd-mi50"),
         ("GPU NVIDIA A100", "nvidia-a100"),
+        ("GPU NVIDIA H200", "nvidia-h200"),
+        ("GPU NVIDIA V100", "nvidia-v100"),
+        ("GPU AMD MI50", "amd-mi50"),
         ("CPU AMD EPYC 4th Generation (Genoa)", "amd-epyc-zen4-2c"),
         ("EPYC 3th Generation (Milan)", "amd-epyc-zen3-2c"),
+        ("CPU AMD EPYC 5th Generation Zen 5 (Turin)", "amd-epyc-zen5-2c"),
+        ("EPYC 4th Generation Zen 4 (Genoa)", "amd-epyc-zen4-2c"),
+        ("EPYC 3th Generation Zen 3 (Milan)", "amd-epyc-zen3-2c"),
     ],
 )
 def test_devices_are_found_by_the_names_of_the_hugging_face_hub(name: str, device_id: str) -> None:
@@ -123,6 +133,16 @@ def test_every_name_of_hardware_stands_for_a_device_of_the_index() -> None:
 
     assert set(HARDWARE_NAMES.values()) <= ids
     assert [name for name in HARDWARE_NAMES if name != normalise(name)] == []
+
+
+def test_the_guide_names_the_devices_that_the_list_of_hardware_lacks() -> None:
+    (paragraph,) = [text for text in GUIDE.read_text("utf-8").split("\n\n") if "Hugging Face hub's names" in text]
+    used, lacking = paragraph.split("Its list has no name for")
+    whole = {device.device_id for device in load_devices() if device.aliases}  # a part of a machine has no alias
+
+    examples = re.findall(r"`([^`]+)`", used)
+    assert [hardware_device(name) for name in examples] == ["nvidia-h200", "amd-epyc-zen4-2c"]
+    assert set(re.findall(r"`(\w[^`]+)`", lacking)) == whole - set(HARDWARE_NAMES.values())
 
 
 def test_a_model_and_data_are_found_by_the_name_of_hardware() -> None:

@@ -15,14 +15,20 @@ from costhub.names import close_names
 
 LISTING = "`costhub devices`"
 HARDWARE_NAMES = {
+    "gpu-amd-mi50": "amd-mi50",
     "gpu-nvidia-a100": "nvidia-a100",
+    "gpu-nvidia-h200": "nvidia-h200",
     "gpu-nvidia-v100": "nvidia-v100",
     "epyc-3th-generation-(milan)": "amd-epyc-zen3-2c",
+    "epyc-3th-generation-zen-3-(milan)": "amd-epyc-zen3-2c",
     "epyc-4th-generation-(genoa)": "amd-epyc-zen4-2c",
+    "epyc-4th-generation-zen-4-(genoa)": "amd-epyc-zen4-2c",
+    "epyc-5th-generation-zen-5-(turin)": "amd-epyc-zen5-2c",
 }
 """The Hugging Face hub's names of devices in its hardware list (`packages/tasks/src/hardware.ts` of huggingface.js),
 in the form that `normalise` gives it, where that is neither an id nor an alias: of a GPU the words of its `sku`, of a
-CPU the name of its generation, spelt as there. What has no device here is left out."""
+CPU the name of its generation, spelt as there. The list now names the core of an EPYC as well (`Zen 4`); both
+spellings are taken. What has no device here is left out."""
 
 
 @dataclass(frozen=True)
