@@ -177,7 +177,7 @@ def old_databases_table(result: Result) -> str:
 
 
 def doctor_table(result: Result) -> str:
-    """One line per database: what was found and what was lost when it was damaged; then one line per damage."""
+    """One line per database: what was found and what was lost when it was damaged; one per damage; then of networks."""
     rows = [_doctor_folder(folder, result["rows"]) for folder in result["folders"]]
     folders = [
         TableColumn("folder", "database"),
@@ -202,7 +202,51 @@ def doctor_table(result: Result) -> str:
     table = markdown_table([_doctor_damage(name, result["rows"]) for name in names], damages)
     copies, alarms = [row["loads"] for row in result["rows"]], sum(len(row["false_alarms"]) for row in result["rows"])
     said = f"TVM loads every record of {sum(copies):,} of {len(copies):,} clean copies; false alarms: {alarms:,}."
-    return f"{markdown_table(rows, folders)}\n\n{said}\n\n{table}"
+    more = [_coverage_table(result["coverage"])] if result.get("coverage") else []
+    more += [_merges_table(result["merges"])] if result.get("merges") else []
+    return "\n\n".join([markdown_table(rows, folders), said, table, *more])
+
+
+def _coverage_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = [
+        TableColumn("what", "folder of a search of a network"),
+        TableColumn("tuned", "kernels tuned", align="right"),
+        number("flop_share", "of the arithmetic", ".1%"),
+        TableColumn("foreign", "trials on foreign kernels", align="right"),
+        TableColumn("right", "as it is"),
+        number("seconds", "examined in (s)", ",.1f"),
+    ]
+    shown = [
+        {
+            **row,
+            "tuned": f"{row['tuned']:,} of {row['kernels']:,}",
+            "foreign": f"{row['foreign']:,} of {row['trials']:,}",
+            "right": "; ".join(row["wrong"]) or "yes",
+        }
+        for row in rows
+    ]
+    return markdown_table(shown, columns)
+
+
+def _merges_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = [
+        TableColumn("what", "merged"),
+        number("folders", "folders", ",d"),
+        number("records", "records", ",d"),
+        number("joined", "joined", ",d"),
+        number("duplicates", "left out, since several hold them", ",d"),
+        number("lost", "lost", ",d"),
+        TableColumn("outcome", "outcome"),
+    ]
+    shown = [{**row, "outcome": _outcome(row)} for row in rows]
+    return markdown_table(shown, columns)
+
+
+def _outcome(row: Mapping[str, Any]) -> str:
+    """Whether TVM loads what was joined, or the beginning of the sentence that refuses it: the targets are long."""
+    if row["refused"]:
+        return f"refused: {row['refused'].partition(':')[0]}"
+    return "TVM loads every record" if row["loads"] else "TVM does not load it"
 
 
 def _doctor_folder(folder: Mapping[str, Any], all_rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

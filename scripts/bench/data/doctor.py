@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -44,12 +45,16 @@ from scripts.bench.data.doctor_folders import (
     RealDatabase,
     contents,
     loaded,
+    read_database,
     real_databases,
-    searched,
     wrong_traces,
 )
+from scripts.bench.data.doctor_networks import Searches, is_wrong
 from scripts.tables.data import doctor_table
 
+NETWORK_TRIALS = 4
+"""Of each kernel of the network."""
+SMALL_NETWORK = "bert_tiny"
 _LINE = re.compile(r"(?P<file>\S+) line (?P<number>\d+)")
 _FIRST = re.compile(r"(.+):(\d+)")
 
@@ -266,14 +271,45 @@ def folder_row(whole: Whole) -> dict[str, Any]:
     }
 
 
-def sources(folders: Sequence[str], searches: Sequence[int], trials: int, work: Path) -> Iterator[RealDatabase]:
-    """The databases of folders, then those of searches."""
+def of_others(folders: Sequence[str], work: Path) -> Iterator[RealDatabase]:
+    """The databases in folders."""
     for text in folders:
         match = _FIRST.fullmatch(text)
         folder, most_records = (match[1], int(match[2])) if match else (text, None)
         yield from real_databases(Path(folder), work, most_records)
-    for number in searches:
-        yield searched(number, work, trials)
+
+
+def whole_row(source: RealDatabase, place: Path, *, quick: bool, run: bool) -> dict[str, Any] | None:
+    """What the tables say of a database, with its damages as `tries`; None if it has no good record.
+
+    Args:
+        source: The database.
+        place: A new folder for files.
+        quick: A few damages only.
+        run: Also run programs.
+    """
+    with empty_cache():
+        whole = examined(source, place / "whole")
+        if whole is None:
+            click.echo(f"{source.name} has no good record.")
+            return None
+        tries = []
+        for row in rows_of(whole, QUICK if quick else TOGETHER + ALONE, place / "damaged", run=run):
+            click.echo(f"{source.name}: {json.dumps(row)}")
+            tries.append({"folder": source.name, **row})
+    return {**folder_row(whole), "tries": tries}
+
+
+def failures(result: Mapping[str, Any]) -> list[str]:
+    """Each attempt in which a damage was missed, a record lost or kept, or an answer wrong.
+
+    Args:
+        result: What the benchmark writes.
+    """
+    wrongs = ("missed", "lost", "left", "false_alarms")
+    bad = [row for row in result["rows"] if any(row[key] for key in wrongs) or not row["loads"]]
+    told = [f"{row['folder']}: {row['damage']}" for row in bad]
+    return told + [row["what"] for row in (*result.get("coverage", ()), *result.get("merges", ())) if is_wrong(row)]
 
 
 @click.command()
@@ -282,14 +318,18 @@ def sources(folders: Sequence[str], searches: Sequence[int], trials: int, work: 
 )
 @click.option("--searches", default=2, type=click.IntRange(0, len(SEARCHED)), help="Small searches to make here.")
 @options.trials(16)
+@click.option("--network", default="resnet18", show_default=True, help="A network to search as well; '' for none.")
+@click.option("--kept", type=options.PATH, help=f"Where the searches' folders are kept. {options.RESUMED}")
 @click.option("--run", is_flag=True, help="Also run programs, and compare their outputs.")
-@options.quick("One search, a few damages.")
+@options.quick("One search, a small network, a few damages.")
 @options.rows_file()
 @options.json_file()
 def main(
     folders: tuple[str, ...],
     searches: int,
     trials: int,
+    network: str,
+    kept: Path | None,
     run: bool,
     quick: bool,
     rows_path: Path | None,
@@ -297,29 +337,22 @@ def main(
 ) -> None:
     """Damages databases in one way at a time and in all at once; fails if a damage is missed or a good record lost."""
     if quick:
-        folders, searches, trials = (), 1, 8
-    if not folders and not searches:
-        raise click.UsageError("Name a folder (--folders), or let it make searches (--searches).")
+        folders, searches, trials, network = (), 1, 8, SMALL_NETWORK
+    if not folders and not searches and not network:
+        raise click.UsageError("Name a folder (--folders), or let it make searches (--searches, --network).")
     done = RowFile(rows_path, ("folder",))
-    with tempfile.TemporaryDirectory(prefix="costhub-doctor-") as work:
-        left = [number for number in range(searches) if (f"search-{number + 1}",) not in done]
-        for number, source in enumerate(sources(folders, left, trials, Path(work))):
-            if (source.name,) in done:
-                continue
-            with empty_cache():
-                whole = examined(source, Path(work, f"whole-{number}"))
-                if whole is None:
-                    click.echo(f"{source.name} has no good record.")
-                    continue
-                tries = []
-                for row in rows_of(whole, QUICK if quick else TOGETHER + ALONE, Path(work, str(number)), run=run):
-                    click.echo(f"{source.name}: {json.dumps(row)}")
-                    tries.append({"folder": source.name, **row})
-            done.add({**folder_row(whole), "tries": tries})
+    with tempfile.TemporaryDirectory(prefix="costhub-doctor-") as folder:
+        work = Path(folder)
+        made = Searches(kept or work / "searches", searches, trials, network, 1 if quick else NETWORK_TRIALS)
+        left = (read_database(make()) for name, make in made.folders().items() if (name,) not in done)
+        for number, source in enumerate(itertools.chain(of_others(folders, work), left)):
+            if (source.name,) not in done and (row := whole_row(source, work / str(number), quick=quick, run=run)):
+                done.add(row)
+        with empty_cache():
+            answers = made.answers(work / "answers")
     rows = [row for folder in done for row in folder["tries"]]
-    result = {"folders": [{k: v for k, v in folder.items() if k != "tries"} for folder in done], "rows": rows}
+    result = {"folders": [{k: v for k, v in folder.items() if k != "tries"} for folder in done], "rows": rows} | answers
     click.echo(doctor_table(result))
     machine.write_result(path, result)
-    bad = [row for row in rows if row["missed"] or row["lost"] or row["left"] or not row["loads"]]
-    if bad:
-        raise click.ClickException(f"In {len(bad)} of {len(rows)} attempts, something was missed or lost.")
+    if wrong := failures(result):
+        raise click.ClickException(f"{len(wrong)} answers were wrong: {'; '.join(wrong)}.")

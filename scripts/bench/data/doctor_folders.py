@@ -6,12 +6,13 @@ import gzip
 import json
 import lzma
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from costhub.api.tune import TuneOptions, tune
+from costhub.api.tune_report import REPORT
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.metaschedule.import_database import database_files
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
@@ -85,17 +86,18 @@ def _lines(path: Path) -> list[bytes]:
     return content.removesuffix(b"\n").split(b"\n")
 
 
-def searched(number: int, place: Path, trials: int) -> RealDatabase:
-    """The database of a search for the workloads `SEARCHED[number]`, made here and now.
+def searched(names: Sequence[str], out: Path, trials: int, seed: int = 0) -> Path:
+    """The folder of a search, made here and now unless it is there.
 
     Args:
-        number: Which.
-        place: A folder for the results.
+        names: Workloads, or a network.
+        out: The folder.
         trials: How many programs of each workload are measured.
+        seed: Of the search.
     """
-    out = place / f"search-{number + 1}"
-    tune(list(SEARCHED[number]), out, trials=trials, options=TuneOptions(stop="never"), seed=number, progress=False)
-    return read_database(out)
+    if not (out / REPORT).is_file():  # the report comes last
+        tune(list(names), out, trials=trials, options=TuneOptions(stop="never"), seed=seed, progress=False)
+    return out
 
 
 def contents(folder: Path) -> list[Content]:

@@ -128,3 +128,27 @@ def test_damages_are_counted_by_database_and_by_kind() -> None:
     assert "| copied | 0 of 1 | 0 | loads 1 |" in shown
     assert "| line ends | - | 3 | - |" in shown
     assert "TVM loads every record of 4 of 4 clean copies; false alarms: 1." in shown
+
+
+def test_coverage_and_merges_have_tables_of_their_own() -> None:
+    covered = {"what": "as it was", "kernels": 9, "tuned": 8, "flop_share": 0.9, "trials": 50, "foreign": 16}
+    merged = {"what": "two", "folders": 2, "records": 18, "joined": 12, "duplicates": 6, "lost": 0, "loads": True}
+    result = {
+        "folders": [],
+        "rows": [],
+        "coverage": [
+            {**covered, "seconds": 3.21, "wrong": []},
+            {**covered, "seconds": 3.21, "wrong": ["tuned is 8, not 9"]},
+        ],
+        "merges": [
+            {**merged, "refused": ""},
+            {**merged, "joined": 0, "loads": None, "refused": "There are records for 2 targets: {} in a; {} in b."},
+        ],
+    }
+
+    shown = DATA_TABLES["doctor"](result)
+
+    assert "| as it was | 8 of 9 | 90.0% | 16 of 50 | yes | 3.2 |" in shown
+    assert "| as it was | 8 of 9 | 90.0% | 16 of 50 | tuned is 8, not 9 | 3.2 |" in shown
+    assert "| two | 2 | 18 | 12 | 6 | 0 | TVM loads every record |" in shown
+    assert "| two | 2 | 18 | 0 | 6 | 0 | refused: There are records for 2 targets |" in shown

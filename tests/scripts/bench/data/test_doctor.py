@@ -11,7 +11,7 @@ import pytest
 
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from scripts.bench.data import doctor_damages as damages
-from scripts.bench.data.doctor import Answer, Whole, empty_cache, examined, judged, rows_of
+from scripts.bench.data.doctor import Answer, Whole, empty_cache, examined, failures, judged, rows_of
 from scripts.bench.data.doctor_damages import Database, Entry
 from scripts.bench.data.doctor_folders import RealDatabase, read_database
 
@@ -106,3 +106,23 @@ def test_a_real_search_is_damaged_examined_and_saved(searched: Path, tmp_path: P
     assert [(row["missed"], row["lost"], row["left"], row["false_alarms"]) for row in rows] == [([], 0, 0, [])] * 4
     assert all(row["loads"] for row in rows)
     assert rows[1]["stock"] == 13
+
+
+ROW = {"folder": "db", "damage": "cut", "missed": [], "lost": 0, "left": 0, "false_alarms": [], "loads": True}
+MERGE = {"what": "two", "lost": 0, "added": 0, "loads": True, "refused": "", "must_join": True}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"missed": ["x"]}, {"lost": 1}, {"left": 1}, {"false_alarms": ["x"]}, {"loads": False}]
+)
+def test_the_benchmark_fails_for_every_kind_of_wrong_answer(wrong: dict[str, object]) -> None:
+    assert failures({"rows": [ROW]}) == []
+    assert failures({"rows": [ROW, {**ROW, **wrong}]}) == ["db: cut"]
+
+
+def test_the_benchmark_fails_for_a_wrong_coverage_or_merge() -> None:
+    covered = {"what": "whole", "wrong": []}
+
+    assert failures({"rows": [], "coverage": [covered], "merges": [MERGE]}) == []
+    found = failures({"rows": [], "coverage": [{**covered, "wrong": ["x"]}], "merges": [{**MERGE, "lost": 2}]})
+    assert found == ["whole", "two"]
