@@ -26,6 +26,7 @@ BENCHMARKS = {
     "features": "data.features",
     "cuts": "data.cuts",
     "doctor": "data.doctor",
+    "conventions": "data.conventions",
     "agreement": "data.agreement",
     "register-tiles": "data.register_tiles",
     "pull": "data.pull",

@@ -278,6 +278,59 @@ def _doctor_damage(name: str, all_rows: Sequence[Mapping[str, Any]]) -> dict[str
     }
 
 
+def conventions_table(result: Result) -> str:
+    """One line per dataset and per model: how others read its documents; then what the hub's server said."""
+    cards = {(row["kind"], row["card"]): row for row in result["cards"]}
+    by_class = TableColumn("read", "card, by the hub's class")
+    answer = TableColumn("answer", "by its server")
+    datasets = [
+        {
+            **row,
+            "sets": f"{len(row['read'])} of {len(row['record_sets'])}",
+            **{each: len(row[each]) for each in ("errors", "warnings")},
+            **_card_cells(cards["dataset", row["dataset"]]),
+        }
+        for row in result["datasets"]
+    ]
+    columns = [
+        TableColumn("dataset", "dataset"),
+        number("errors", "errors in `croissant.json`", "d"),
+        number("warnings", "warnings", "d"),
+        TableColumn("sets", "record sets read", align="right"),
+        by_class,
+        answer,
+    ]
+    models = [{**row, **_card_cells(row)} for row in result["cards"] if row["kind"] == "model"]
+    figures = TableColumn("figures", "figures as evaluated", align="right")
+    tables = [
+        markdown_table(datasets, columns),
+        markdown_table(models, [TableColumn("card", "model"), by_class, figures, answer]),
+    ]
+    return "\n\n".join([*tables, _server(result)])
+
+
+def _card_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    right = (row["results"] or 0) - len(row.get("wrong", ()))
+    figures = f"{right} of {row['results']}" if row["results"] is not None else "-"
+    return {"figures": figures, "read": "refused" if row["error"] else "read", "answer": row["answer"] or "-"}
+
+
+def _server(result: Result) -> str:
+    """What read the documents, and whether the hub's server could be asked."""
+    answers, cards = Counter(row["answer"] for row in result["cards"]), len(result["cards"])
+    reasons = ", ".join(sorted({row["why"] for row in result["cards"] if row["answer"] == "unreachable"}))
+    server = "the hub's server" if result["is_own_server"] else "a server other than the hub's own"
+    said = f"accepted {answers['accepted']:,} of {cards:,} cards and refused {answers['refused']:,}"
+    if answers["unreachable"] == cards:
+        said = f"could not be reached from here ({reasons}), so it has not judged the {cards:,} cards"
+    elif answers["unreachable"]:
+        said += f"; it could not be reached for {answers['unreachable']:,} ({reasons})"
+    return (
+        f"Read by mlcroissant {result['mlcroissant']} and huggingface_hub {result['huggingface_hub']}. "
+        f"`RepoCard.validate()` asks a server: {server} {said}."
+    )
+
+
 def lost_workloads_table(result: Result) -> str:
     """One line per operator: workloads that were rebuilt without their file, and how many traces replay on them."""
     total = {
@@ -342,5 +395,6 @@ DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "old_databases": old_databases_table,
     "lost_workloads": lost_workloads_table,
     "doctor": doctor_table,
+    "conventions": conventions_table,
 }
 """Name of a result file without its suffix -> its renderer."""

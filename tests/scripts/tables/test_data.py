@@ -152,3 +152,38 @@ def test_coverage_and_merges_have_tables_of_their_own() -> None:
     assert "| as it was | 8 of 9 | 90.0% | 16 of 50 | tuned is 8, not 9 | 3.2 |" in shown
     assert "| two | 2 | 18 | 12 | 6 | 0 | TVM loads every record |" in shown
     assert "| two | 2 | 18 | 0 | 6 | 0 | refused: There are records for 2 targets |" in shown
+
+
+def test_documents_are_listed_with_who_read_them_and_what_the_server_said() -> None:
+    dataset = {"dataset": "d", "errors": [], "warnings": ["w"], "record_sets": ["a", "b"], "read": ["a"]}
+    card = {"card": "d", "kind": "dataset", "error": "", "results": None, "answer": "accepted", "why": ""}
+    model = {"card": "m", "kind": "model", "error": "", "results": 4, "wrong": ["top_1"]}
+    result = {
+        "mlcroissant": "1.2",
+        "huggingface_hub": "3.4",
+        "is_own_server": True,
+        "datasets": [dataset],
+        "cards": [
+            card,
+            {**model, "answer": "unreachable", "why": "ConnectError"},
+            {**model, "card": "n", "answer": "refused", "why": "No."},
+            {**model, "card": "o", "error": "YAML", "results": None, "wrong": [], "answer": None, "why": ""},
+        ],
+    }
+
+    shown = DATA_TABLES["conventions"](result)
+
+    assert "| d | 0 | 1 | 1 of 2 | read | accepted |" in shown
+    assert "| m | read | 3 of 4 | unreachable |" in shown
+    assert "| o | refused | - | - |" in shown
+    assert shown.endswith(
+        "Read by mlcroissant 1.2 and huggingface_hub 3.4. `RepoCard.validate()` asks a server: the hub's server "
+        "accepted 1 of 4 cards and refused 1; it could not be reached for 1 (ConnectError)."
+    )
+    alone = {**result, "datasets": [], "cards": result["cards"][1:2]}
+    assert DATA_TABLES["conventions"](alone).endswith(
+        "the hub's server could not be reached from here (ConnectError), so it has not judged the 1 cards."
+    )
+    assert "a server other than the hub's own accepted" in DATA_TABLES["conventions"](
+        {**result, "is_own_server": False}
+    )
