@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import click
 
+from scripts.bench.common import machine, options
 from scripts.bench.common.machine import ROOT
 
+DISTRIBUTION = "apache-tvm"
 PACKAGES = ("tvm", "tvm_ffi")
 FUNCTION = "function:"
 """Begins the name of a global function, which TVM looks up by a text."""
@@ -136,20 +139,37 @@ def missing_in(python: str, names: Sequence[str]) -> tuple[str, list[str]]:
     return str(answer["version"]), list(answer["missing"])
 
 
+def newest_known(*, pre: bool) -> str | None:
+    """The newest TVM that pip offers on this machine; None if it does not say.
+
+    Args:
+        pre: Releases in preparation included.
+    """
+    words = [sys.executable, "-m", "pip", "index", "versions", *(["--pre"] if pre else []), DISTRIBUTION]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    found = re.search(rf"^{DISTRIBUTION} \((\S+)\)", done.stdout, re.MULTILINE)
+    return found[1] if found else None
+
+
 @click.command()
 @click.option("--python", help="An interpreter that has the TVM to try; by default, the newest one is installed.")
 @click.option("--pre", is_flag=True, help="The newest one, releases in preparation included.")
-def main(python: str | None, pre: bool) -> None:
+@options.json_file()
+def main(python: str | None, pre: bool, path: Path | None) -> None:
     """Names what costhub uses of TVM and another version no longer has; the exit code is 1 if there is any."""
     used = used_names()
     with tempfile.TemporaryDirectory() as folder:
         if python is None:
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
             python = f"{folder}/bin/python"
-            wanted = ["install", "--quiet", *(["--pre"] if pre else []), "--upgrade", "apache-tvm", "torch"]
+            wanted = ["install", "--quiet", *(["--pre"] if pre else []), "--upgrade", DISTRIBUTION, "torch"]
             subprocess.run([python, "-m", "pip", *wanted], check=True)
         version, missing = missing_in(python, list(used))
     for name in missing:
         click.echo(f"{name} ({area_of(name)}): {', '.join(used[name])}")
     click.echo(f"TVM {version} has {len(used) - len(missing)} of the {len(used)} names that costhub uses.")
+    if path:
+        lacked = {name: used[name] for name in missing}
+        result = {"tvm": version, "used": len(used), "missing": lacked, "newest": newest_known(pre=True)}
+        machine.write_result(path, result)
     raise SystemExit(1 if missing else 0)

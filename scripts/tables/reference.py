@@ -186,6 +186,23 @@ def mistakes_before_table(result: Mapping[str, Any]) -> str:
     )
 
 
+def newest_tvm_text(result: Mapping[str, Any]) -> str:
+    """What another TVM has of the names that costhub uses, and one line for each that it lacks."""
+    version, missing = result["tvm"], result["missing"]
+    pinned = result["versions"]["tvm"]
+    about = []
+    if version == result["newest"]:
+        about.append("the newest that pip offered on that day")
+    if version == pinned:
+        about.append("the one that costhub was tested with")
+    named = f"TVM {version}, {' and '.join(about)}," if about else f"TVM {version}"
+    has = result["used"] - len(missing)
+    said = f"Tried on {result['date'][:10]}: {named} has {has:,} of {result['used']:,} names that costhub uses."
+    rows = [{"name": f"`{name}`", "files": ", ".join(f"`{file}`" for file in files)} for name, files in missing.items()]
+    columns = (TableColumn("name", "missing"), TableColumn("files", "used by"))
+    return "\n\n".join([said, *([markdown_table(rows, columns)] if rows else [])])
+
+
 def _rendered(text: Callable[[], str]) -> Callable[[Path], str]:
     return lambda _: text()
 
@@ -202,5 +219,6 @@ REFERENCE_TABLES: dict[str, Callable[[Path], str]] = {
 MISTAKE_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "mistakes": mistakes_table,
     "mistakes_before": mistakes_before_table,
+    "newest_tvm": newest_tvm_text,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -19,6 +19,7 @@ from scripts.tables.reference import (
     exit_codes_text,
     mistakes_before_table,
     mistakes_table,
+    newest_tvm_text,
     options_text,
     variables_text,
 )
@@ -86,3 +87,18 @@ def test_mistakes_are_shown_by_what_they_are_about() -> None:
     assert "| `tune x` | No \\| x. | 2 | 0.25 |" in shown
     assert "| - | 0.25 |" in shown
     assert mistakes_before_table(result).startswith("In 0.1.0, 0 of them were accepted and 1 loaded TVM")
+
+
+def test_another_tvm_is_told_with_the_day_and_with_what_it_lacks() -> None:
+    result = {"tvm": "0.28.0", "used": 264, "missing": {}, "newest": "0.28.0", "date": "2027-01-02T03:04:05+00:00"}
+    result |= {"versions": {"tvm": "0.27.0"}}
+
+    assert newest_tvm_text(result) == (
+        "Tried on 2027-01-02: TVM 0.28.0, the newest that pip offered on that day, has 264 of 264 names that costhub "
+        "uses."
+    )
+    own = newest_tvm_text({**result, "tvm": "0.27.0"})
+    assert "TVM 0.27.0, the one that costhub was tested with, has 264" in own
+    lacking = newest_tvm_text({**result, "newest": None, "missing": {"tvm.te.compute": ["a.py", "b.py"]}})
+    assert "TVM 0.28.0 has 263 of 264 names" in lacking
+    assert lacking.endswith("| `tvm.te.compute` | `a.py`, `b.py` |")
