@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         load_split,
         open_programs,
     )
-    from costhub.hub.lock import check_lock, lock, pull_locked
+    from costhub.hub.lock import check_lock, lock, pull_locked, pull_locked_data
     from costhub.hub.publish import publish
     from costhub.hub.review.review import review
     from costhub.models.evaluate import evaluate_scores
@@ -96,6 +96,7 @@ _LAZY = {
     "publish": "costhub.hub.publish:publish",
     "pull": "costhub.api.models:pull",
     "pull_locked": "costhub.hub.lock:pull_locked",
+    "pull_locked_data": "costhub.hub.lock:pull_locked_data",
     "review": "costhub.hub.review.review:review",
     "save_model": "costhub.api.models:save_model",
     "score_submissions": "costhub.api.hidden:score_submissions",
@@ -151,6 +152,7 @@ __all__ = [
     "publish",
     "pull",
     "pull_locked",
+    "pull_locked_data",
     "review",
     "save_model",
     "score_submissions",

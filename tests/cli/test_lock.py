@@ -87,3 +87,20 @@ def test_a_file_of_a_newer_costhub_asks_for_an_update(small_hub: Path, costhub: 
     (project / "costhub.lock").write_text('{"version": 99, "locks": {}}')
 
     assert "Update costhub" in costhub("lock", "--check").err
+
+
+def test_a_locked_dataset_is_pulled_as_the_folder_that_data_takes(costhub: Any, project: Path) -> None:
+    assert costhub("lock", "--data", "nvidia-h200").code == 0
+
+    done = costhub("pull", "--locked", "--data", "nvidia-h200")
+
+    assert (done.code, done.err) == (0, "")
+    assert costhub("stats", done.out.strip()).code == 0
+    assert json.loads(costhub("pull", "--locked", "--data", "nvidia-h200", "--json").out)["folder"] == done.out.strip()
+
+
+def test_data_needs_a_lock_and_takes_no_place_of_its_own(costhub: Any, project: Path) -> None:
+    costhub("lock", "--data", "nvidia-h200")
+
+    assert "give --locked as well" in costhub("pull", "--data", "nvidia-h200").err
+    assert "leave --out and --arch out" in costhub("pull", "--locked", "--data", "nvidia-h200", "--out", "x").err

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from costhub.dataset.splits.split import list_splits
 from costhub.errors import CosthubError
 from costhub.hub import lock as module
 from costhub.hub.catalogue.hubs import EMBEDDED, HUB_VARIABLE
+from costhub.hub.dataset_documents import tables_hash
 from costhub.hub.lock import (
     LockError,
     LockFileError,
@@ -21,6 +23,7 @@ from costhub.hub.lock import (
     lock,
     pin_model,
     pull_locked,
+    pull_locked_data,
     read_lock,
 )
 from costhub.hub.remote.manifest import read_manifest, write_manifest
@@ -206,6 +209,69 @@ def test_a_name_that_no_lock_file_can_hold_is_refused_before_it_is_written(
     assert not path.exists()
 
 
-def test_a_dataset_on_the_hugging_face_hub_is_pinned_by_its_address(path: Path) -> None:
-    with pytest.raises(LockFileError, match="Write the commit into the address instead: hf-hub:ORG/NAME@COMMIT"):
-        lock(datasets=["hf-hub:lab/data"], path=path)
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_dataset_on_the_hugging_face_hub_is_locked_at_its_commit_and_pulled_after_it_has_moved(
+    hugging_face: Any, path: Path
+) -> None:
+    commit = hugging_face.commit("datasets/lab/data", files_of(H200))
+    (pin,) = lock(datasets=["hf-hub:lab/data"], path=path)
+    assert (pin.resolved, pin.commit, pin.sha256) == ("lab/data", commit, tables_hash(H200))
+    assert check_lock(path) == []
+
+    shard = next(name for name in files_of(H200) if name.startswith("workloads/"))
+    now = hugging_face.change("datasets/lab/data", {shard: b"other"}, message="more")
+
+    (told,) = check_lock(path)
+    assert told.startswith("The dataset hf-hub:lab/data is another version: its sha256 is ")
+    folder = pull_locked_data("hf-hub:lab/data", path=path)
+    assert now not in str(folder)
+    assert tables_hash(folder) == pin.sha256
+    assert list_splits(folder) == list_splits(H200)
+
+
+def test_a_locked_dataset_that_lies_in_the_cache_needs_no_hub(
+    hugging_face: Any, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hugging_face.commit("datasets/lab/data", files_of(H200))
+    lock(datasets=["hf-hub:lab/data"], path=path)
+    folder = pull_locked_data("hf-hub:lab/data", path=path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    assert pull_locked_data("hf-hub:lab/data", path=path) == folder
+    next((folder / "workloads").iterdir()).resolve().write_bytes(b"other")
+    with pytest.raises(LockError, match="its content has changed"):
+        pull_locked_data("hf-hub:lab/data", path=path)
+
+
+def test_a_dataset_whose_commit_is_gone_or_has_another_hash_is_not_pulled(hugging_face: Any, path: Path) -> None:
+    hugging_face.commit("datasets/lab/data", files_of(H200))
+    (pin,) = lock(datasets=["hf-hub:lab/data"], path=path)
+    text = path.read_text()
+
+    path.write_text(text.replace(pin.sha256, "0" * 64))
+    with pytest.raises(LockError, match="its content has changed"):
+        pull_locked_data("hf-hub:lab/data", path=path)
+    path.write_text(text.replace(str(pin.commit), "0" * 40))
+    with pytest.raises(LockError, match="hf-hub:lab/data is not available as"):
+        pull_locked_data("hf-hub:lab/data", path=path)
+
+
+def test_a_dataset_of_a_hub_on_this_machine_is_verified_where_it_lies(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Path(shutil.copytree(H200, tmp_path / "hub/datasets/lab/mine"))
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path / "hub"))
+    lock(datasets=["lab/mine"], path=path)
+    assert pull_locked_data("lab/mine", path=path) == mine
+
+    shard = next((mine / "workloads").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-1] + b"?")
+    with pytest.raises(LockError, match=r"lab/mine has the sha256 .* its content has changed"):
+        pull_locked_data("lab/mine", path=path)
+    with pytest.raises(
+        LockFileError, match=r"does not lock the dataset other\. Add it with `costhub lock --data other"
+    ):
+        pull_locked_data("other", path=path)

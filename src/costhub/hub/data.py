@@ -163,21 +163,27 @@ def _on_hugging_face(address: Address) -> DataAddress:
     api = HfApi(library_name="costhub")
     # Once: a push between two reads must not mix two versions.
     commit = api.resolve_revision(address.name, repo_type="dataset", revision=address.revision).resolved
-    cached = _cached(address.name, commit)
+    cached = cached_folder(address.name, commit)
     if cached is not None:
         return DataAddress(cached)
     return DataAddress(f"datasets/{address.name}@{commit}", HfFileSystem(endpoint=api.endpoint))
 
 
-def _cached(repo: str, commit: str) -> str | None:
-    """The folder of a dataset that was downloaded in full, with `hf download` for example."""
+def cached_folder(repo: str, commit: str, patterns: Sequence[str] = SHARD_PATTERNS) -> str | None:
+    """The folder of a dataset that was downloaded in full, with `hf download` for example; None if there is none.
+
+    Args:
+        repo: ORG/NAME.
+        commit: Of the version.
+        patterns: The files that it must have.
+    """
     from huggingface_hub import errors, get_cached_repo_tree, snapshot_download
 
     try:
         # Without the list of its files it is impossible to tell whether a folder in the cache is complete.
         get_cached_repo_tree(repo, repo_type="dataset", revision=commit)
         return snapshot_download(
-            repo, repo_type="dataset", revision=commit, allow_patterns=SHARD_PATTERNS, local_files_only=True
+            repo, repo_type="dataset", revision=commit, allow_patterns=list(patterns), local_files_only=True
         )
     except (errors.CachedRepoTreeNotFoundError, errors.LocalEntryNotFoundError):
         return None

@@ -202,9 +202,18 @@ def tables_hash(place: Path) -> str:
         >>> len(tables_hash(DataFolder.create(tempfile.mkdtemp()).path))
         64
     """
-    paths = sorted(path for table in _TABLES for path in (place / table).rglob("*.parquet"))
-    lines = [f"{path.relative_to(place).as_posix()} {hash_file(path).sha256}\n" for path in paths]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    paths = [path for table in _TABLES for path in (place / table).rglob("*.parquet")]
+    return shards_hash({path.relative_to(place).as_posix(): hash_file(path).sha256 for path in paths})
+
+
+def shards_hash(hashes: Mapping[str, str]) -> str:
+    """The sha256 over names and hashes of shards.
+
+    Args:
+        hashes: Path in the data folder -> hash of the shard.
+    """
+    ordered = sorted(hashes, key=lambda path: path.split("/"))
+    return hashlib.sha256("".join(f"{path} {hashes[path]}\n" for path in ordered).encode()).hexdigest()
 
 
 def write_sample(place: Path, *, each: int = SAMPLE_ROWS) -> int:

@@ -1,4 +1,4 @@
-"""Provides lock, check_lock and pull_locked: pin the models and datasets of a project by revision and hash.
+"""Provides lock, check_lock, pull_locked and pull_locked_data: models and datasets pinned by revision and hash.
 
 `costhub.lock` is JSON, sorted, with one key per line, so that changing one pin changes few lines. TOML would
 be just as readable, but Python 3.10 has no TOML reader, and no Python version has a writer.
@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from costhub.errors import CosthubError
+from costhub.errors import CosthubError, HubError
 from costhub.files import read_regular, refuse_newer, write_replacing
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model
-from costhub.hub.data import find_data
-from costhub.hub.dataset_documents import tables_hash
+from costhub.hub.data import cached_folder, find_data
+from costhub.hub.dataset_documents import shards_hash, tables_hash
 from costhub.hub.pull import pull_resolved, verified_folder
-from costhub.hub.remote.address import HF_PREFIX, REPOSITORY
+from costhub.hub.remote.address import HF_PREFIX, REPOSITORY, parse_address
+from costhub.hub.remote.dataset_repo import TABLE_PATTERNS, fetch_tables_at, find_tables, shards_of
 from costhub.terminal_text import clean
 
 LOCK_FILE = "costhub.lock"
@@ -52,7 +53,7 @@ class Pin:
     resolved: str
     """The ORG/NAME that it referred to."""
     sha256: str
-    """For a model, the revision of its manifest; for a dataset, the hash over all its shards."""
+    """For a model, the revision of its manifest; for a dataset, the hash over the hashes of all its shards."""
     commit: str | None = None
     """Commit on the Hugging Face hub; None for a hub on this machine."""
 
@@ -90,17 +91,16 @@ def pin_dataset(name: str) -> Pin:
 
     Raises:
         LockFileError: The name is a folder, which exists only on this machine.
-        CosthubError: No hub on this machine has such a dataset.
+        CosthubError: There is no such dataset, or the Hugging Face hub cannot be reached.
 
     Example:
         >>> pin_dataset("nvidia-h200").resolved
         'costhub/nvidia-h200'
     """
     if name.startswith(HF_PREFIX):
-        raise LockFileError(
-            f"{name} is on the Hugging Face hub, whose datasets are not locked. Write the commit into the address "
-            "instead: hf-hub:ORG/NAME@COMMIT."
-        )
+        address = parse_address(name)
+        head = find_tables(address.name, address.revision)
+        return Pin("dataset", name, address.name, shards_hash(shards_of(head)), head.commit)
     place = find_data(name)
     if place.dataset is None:
         raise LockFileError(
@@ -117,7 +117,7 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
 
     Args:
         models: Names as for `costhub.pull`, except folders.
-        datasets: Names as for `costhub.load_measurements`, from the hubs on this machine.
+        datasets: Names as for `costhub.load_measurements`, except folders.
         path: The lock file; created if missing.
 
     Returns:
@@ -273,10 +273,7 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
         'costhub/nvidia-h200-blend'
     """
     _refuse_auto(name)
-    pins = {pin.name: pin for pin in read_lock(path) if pin.kind == "model"}
-    if name not in pins:
-        raise LockFileError(f"{path} does not lock the model {name}. Add it with `costhub lock {name}{_file(path)}`.")
-    pin = pins[name]
+    pin = _pinned("model", name, path)
     try:
         found = find_model(pin.address)
         revision = found.entry.manifest.revision
@@ -293,6 +290,19 @@ def find_locked(name: str, *, path: str | Path = LOCK_FILE) -> ResolvedModel:
             "content has changed. Do not use it until you know why."
         )
     return found
+
+
+def _pinned(kind: Kind, name: str, path: str | Path) -> Pin:
+    """The pin of a name.
+
+    Raises:
+        LockFileError: There is no lock file, or it lacks the name.
+    """
+    pins = {pin.name: pin for pin in read_lock(path) if pin.kind == kind}
+    if name not in pins:
+        words = name if kind == "model" else f"--data {name}"
+        raise LockFileError(f"{path} does not lock the {kind} {name}. Add it with `costhub lock {words}{_file(path)}`.")
+    return pins[name]
 
 
 def _refuse_auto(name: str) -> None:
@@ -323,3 +333,64 @@ def pull_locked(name: str, *, path: str | Path = LOCK_FILE, out: str | Path | No
         True
     """
     return pull_resolved(find_locked(name, path=path), out=out)
+
+
+def pull_locked_data(name: str, *, path: str | Path = LOCK_FILE) -> Path:
+    """Finds a dataset in exactly the version of a lock file, and checks every byte of its shards.
+
+    One on the Hugging Face hub is downloaded into the cache of its client, or found there when the hub cannot be
+    reached.
+
+    Args:
+        name: Name of a dataset in the lock file.
+        path: The lock file.
+
+    Returns:
+        A data folder, for reading only; every `--data` takes it.
+
+    Raises:
+        LockFileError: There is no lock file, or it lacks the name.
+        LockError: No hub still has the locked version, or its hash differs.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "costhub.lock"
+        >>> _ = lock(datasets=["nvidia-h200"], path=path)
+        >>> pull_locked_data("nvidia-h200", path=path).name
+        'nvidia-h200'
+    """
+    pin = _pinned("dataset", name, path)
+    try:
+        if pin.commit is not None:
+            return _locked_on_hub(pin, path)
+        place = find_data(pin.resolved)
+        if place.dataset is None:
+            raise LockError(f"{pin.resolved} is a folder on this machine, and {path} locks datasets of a hub.")
+        _compare(pin, tables_hash(place.folder), path)
+    except LockError:
+        raise
+    except CosthubError as error:
+        raise LockError(f"{name} is not available as {path} locks it: {error}") from error
+    return place.folder
+
+
+def _locked_on_hub(pin: Pin, path: str | Path) -> Path:
+    try:
+        head = find_tables(pin.resolved, pin.commit)
+    except HubError:
+        cached = cached_folder(pin.resolved, str(pin.commit), TABLE_PATTERNS)
+        if cached is None:
+            raise
+        _compare(pin, tables_hash(Path(cached)), path)
+        return Path(cached)
+    _compare(pin, shards_hash(shards_of(head)), path)
+    return fetch_tables_at(pin.resolved, head)
+
+
+def _compare(pin: Pin, sha256: str, path: str | Path) -> None:
+    """Refuses data with another hash than the locked one."""
+    if sha256 != pin.sha256:
+        raise LockError(
+            f"{clean(pin.address, 200)} has the sha256 {sha256[:12]}, but {path} locks {pin.sha256[:12]}: its content "
+            "has changed. Do not use it until you know why."
+        )
