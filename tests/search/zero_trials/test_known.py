@@ -17,7 +17,7 @@ from costhub.dataset.load import load_measurements
 from costhub.dataset.workload import workload_id
 from costhub.hub.catalogue.hubs import dataset_folders
 from costhub.search.zero_trials import known
-from costhub.search.zero_trials.carry import SketchTraces
+from costhub.search.zero_trials.carry import SketchTraces, TraceDecisions
 from costhub.search.zero_trials.known import NEAR_WORKLOADS, PER_WORKLOAD, DeviceRows, KnownSchedules
 
 DEVICE = "amd-epyc-zen4-2c"
@@ -81,6 +81,43 @@ def test_what_is_held_out_is_not_known() -> None:
     names = {each.workload for each in held.near(mod, own)}
     assert names
     assert names & {NAME, near[0].workload} == set()
+
+
+def test_only_the_traces_of_workloads_that_are_asked_for_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod, parsed = find_workload(NAME).module(), []
+    own = sketches(mod)
+
+    class Counted(TraceDecisions):
+        @classmethod
+        def read(cls, trace_json: str) -> TraceDecisions | None:
+            parsed.append(trace_json)
+            return TraceDecisions.read(trace_json)
+
+    monkeypatch.setattr(known, "TraceDecisions", Counted)
+    asked = KnownSchedules([rows(is_target=True)])
+    measured = asked.measured(mod, own)
+
+    assert 0 < len(measured) <= len(parsed) <= PER_WORKLOAD
+    near = asked.near(mod, own)
+    assert len(near) <= len(parsed) < sum(map(len, known._fastest(asked.rows[0]).values()))
+    count = len(parsed)
+    assert (asked.measured(mod, own), asked.near(mod, own)) == (measured, near)
+    assert len(parsed) == count
+
+
+def test_a_workload_whose_traces_cannot_be_read_is_that_of_the_next_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = find_workload(NAME).module()
+    own, damaged, sound = sketches(mod), rows(is_target=True), rows(is_like_target=True)
+    before = KnownSchedules([damaged, sound]).near(mod, own)
+    lost, fastest = before[0].workload_id, known._fastest
+    torn = {lost: [(1e-6, "[", "{}")]}
+    monkeypatch.setattr(known, "_fastest", lambda each: {**fastest(each), **(torn if each is damaged else {})})
+
+    found = KnownSchedules([damaged, sound]).near(mod, own)
+
+    assert [each.decisions for each in found] == [each.decisions for each in before]
+    assert all(each.is_target for each in before)
+    assert [each.is_target for each in found] == [each.workload_id != lost for each in found]
 
 
 def test_no_devices_know_nothing() -> None:

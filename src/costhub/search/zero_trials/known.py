@@ -79,7 +79,8 @@ class KnownSchedules:
     def __init__(self, rows: Sequence[DeviceRows], *, without: Set[str] = frozenset()) -> None:
         self.rows = tuple(rows)
         self.without = frozenset(without)
-        self._schedules: dict[DeviceRows, dict[str, list[KnownSchedule]]] = {}
+        self._kept: dict[DeviceRows, dict[str, list[tuple[float, str, str]]]] = {}
+        self._schedules: dict[tuple[DeviceRows, str], list[KnownSchedule]] = {}
 
     def measured(self, mod: Any, sketches: SketchTraces) -> list[KnownSchedule]:
         """The fastest schedules of this very workload, those of the most similar device first.
@@ -95,7 +96,7 @@ class KnownSchedules:
         return [
             each
             for each_rows in rows
-            for each in self._of(each_rows).get(identity, ())
+            for each in self._of(each_rows, {identity}).get(identity, ())
             if sketches.knows(each.decisions)
         ]
 
@@ -134,8 +135,8 @@ class KnownSchedules:
         for rows in self.rows:
             if not left:
                 return
-            known = self._of(rows)
-            for key in sorted(left & known.keys()):
+            known = self._of(rows, left)
+            for key in sorted(known):
                 yield key, known[key]
             left -= known.keys()
 
@@ -162,12 +163,19 @@ class KnownSchedules:
             key for key, each in self._workloads.items() if (each.operator, each.dtypes, each.shapes) in alike
         }
 
-    def _of(self, rows: DeviceRows) -> dict[str, list[KnownSchedule]]:
-        """Workload -> its fastest schedules on a device, the fastest first."""
-        if rows not in self._schedules:
-            read = {key: self._read(key, kept, rows) for key, kept in _fastest(rows).items() if key in self._workloads}
-            self._schedules[rows] = {key: schedules for key, schedules in read.items() if schedules}
-        return self._schedules[rows]
+    def _of(self, rows: DeviceRows, wanted: Set[str]) -> dict[str, list[KnownSchedule]]:
+        """Wanted workload -> its fastest schedules on a device, the fastest first.
+
+        A device has thousands of workloads, of which few are ever wanted: only the traces of those are parsed.
+        """
+        kept = self._kept.get(rows)
+        if kept is None:
+            kept = {key: fastest for key, fastest in _fastest(rows).items() if key in self._workloads}
+            self._kept[rows] = kept
+        for key in wanted & kept.keys():
+            self._schedules[rows, key] = self._read(key, kept[key], rows)
+            del kept[key]
+        return {key: found for key in wanted if (found := self._schedules.get((rows, key)))}
 
     def _read(self, key: str, kept: Sequence[tuple[float, str, str]], rows: DeviceRows) -> list[KnownSchedule]:
         """The schedules whose traces can be read."""
