@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import tvm
 from torch import nn, zeros
 from tvm.s_tir.schedule import Trace
 
-from costhub.collector.propose.draws import Draws, trace_key
+from costhub.collector.propose import draws as draws_module
+from costhub.collector.propose.draws import Draws, Refusals, trace_key
+from costhub.collector.propose.register_tiles import MOST_SUMS, RegisterTile
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import DesignSpace, find_space
 from costhub.collector.workloads.relax_import import fuse, import_network
@@ -66,6 +69,20 @@ def test_drawn_decisions_are_those_of_the_replay_with_the_same_seed(blocked: tup
     assert {TILE, CHOICE} == {kind for kind, _ in decisions(draws.decided(Trace(sketches[0].trace.insts, {}), 1))}
 
 
+def test_a_draw_does_not_depend_on_those_before_it(
+    blocked: tuple[Any, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, sketches = blocked
+    monkeypatch.setattr(draws_module, "_MOST_RECORDED", 20)
+    draws = Draws(sketches)
+    bare = [Trace(sketch.trace.insts, {}) for sketch in sketches]
+
+    found = [decisions(draws.decided(trace, seed)) for seed in SEEDS for trace in bare]
+
+    assert found == [decisions(Draws(sketches).decided(trace, seed)) for seed in SEEDS for trace in bare]
+    assert len({str(each) for each in found}) > 8
+
+
 def test_decisions_that_are_made_are_kept_and_use_up_no_random_number(blocked: tuple[Any, list[Any]]) -> None:
     context, sketches = blocked
     draws, own = Draws(sketches), sketches[0].trace
@@ -106,3 +123,46 @@ def test_keys_ignore_post_processing_and_tell_decisions_apart(blocked: tuple[Any
     real = next(trace for trace in (replayed(context, sketches, each, 1) for each in found) if trace is not None)
     assert "EnterPostproc" in {str(i.kind.name) for i in real.insts}
     assert by_key[trace_key(real)] == decisions(real)
+
+
+def wide(outputs: int, places: int) -> tuple[Any, list[Any]]:
+    """The context and the sketches of a convolution on a CPU with many registers."""
+    target = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "skylake-avx512", "num-cores": 2}
+    layer = nn.Conv2d(32, outputs, 1, bias=False).eval()
+    mod, _ = import_network(layer, (zeros(1, 32, 2, places),), lanes=8)
+    fused = fuse(mod, tvm.target.Target(target))
+    found = next(function for name, function in fused.functions.items() if "conv2d" in name.name_hint)
+    kernel = tvm.IRModule({"main": found.with_attr("global_symbol", "main")})
+    return open_design_space(kernel, json.dumps(target), find_space("blocked"), seed=0)
+
+
+def test_tiles_that_post_processing_refuses_are_told_without_a_replay() -> None:
+    context, sketches = wide(64, 24)
+    draws, refusals = Draws(sketches), Refusals(context.space_generator.postprocs, sketches)
+    found = [draws.decided(Trace(sketch.trace.insts, {}), seed) for sketch in sketches for seed in SEEDS]
+
+    refused = [refusals.refuses(trace) for trace in found]
+
+    tiles = [RegisterTile.of(trace) for trace in found]
+    assert refused == [tile is not None and not tile.fits(MOST_SUMS) for tile in tiles]
+    assert set(refused) == {True, False}
+    made = [replayed(context, sketches, trace, 1) for trace in found]
+    assert all(trace is None for trace, is_refused in zip(made, refused, strict=True) if is_refused)
+    assert any(made)
+
+
+def test_what_decisions_alone_do_not_tell_is_left_to_the_replay() -> None:
+    context, sketches = wide(64, 24)
+    refusals = Refusals(context.space_generator.postprocs, sketches)
+    refused = next(
+        trace
+        for seed in range(1, 99)
+        if refusals.refuses(trace := Draws(sketches).decided(Trace(sketches[0].trace.insts, {}), seed))
+    )
+
+    assert not refusals.refuses(Trace(refused.insts, {}))
+    _, others = wide(96, 24)
+    # The same factors in a convolution of other sizes, where a replay would replace them.
+    assert not Refusals(context.space_generator.postprocs, others).refuses(refused)
+    assert not Refusals(context.space_generator.postprocs[1:], sketches).refuses(refused)
+    assert not Refusals((), sketches).refuses(refused)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import tvm
+from torch import nn, zeros
 
+from costhub.collector.propose.sampler import open_design_space
+from costhub.collector.propose.spaces import find_space
+from costhub.collector.workloads.relax_import import fuse, import_network
 from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.search.strategies.search_space import MIN_SCORE, SearchSpace
 
@@ -136,4 +142,31 @@ def test_equal_programs_are_made_once_and_the_same_ones_are_found(
     assert found == [program.structure for program in again.random(100)]
     assert few < (len(made) - few) / 4
     near = [[p and p.structure for p in space.neighbours([space.random(1)[0].trace] * 24)] for space in (once, again)]
+    assert near[0] == near[1]
+
+
+def test_refused_tiles_are_not_replayed_and_the_same_programs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = json.dumps({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell", "num-cores": 2})
+    mod, _ = import_network(nn.Conv2d(16, 64, 1, bias=False).eval(), (zeros(1, 16, 2, 24),), lanes=8)
+    fused = fuse(mod, tvm.target.Target(json.loads(target)))
+    found = next(function for name, function in fused.functions.items() if "conv2d" in name.name_hint)
+    kernel = tvm.IRModule({"main": found.with_attr("global_symbol", "main")})
+    context, sketches = open_design_space(kernel, target, find_space("blocked"), seed=0)
+    spaces = [SearchSpace(context, sketches, None, seed=1) for _ in range(2)]
+    monkeypatch.setattr(spaces[1]._refusals, "refuses", lambda trace: False)
+    made: list[list[int]] = [[], []]
+    for space, seeds in zip(spaces, made, strict=True):
+        finish = space._design.finish
+        monkeypatch.setattr(
+            space._design, "finish", lambda propose, seed, f=finish, s=seeds: (s.append(seed), f(propose, seed))[1]
+        )
+
+    drawn = [space.random(64) for space in spaces]
+
+    assert [p.structure for p in drawn[0]] == [p.structure for p in drawn[1]]
+    assert len(made[0]) < len(made[1])
+    near = [
+        [p and p.structure for p in space.neighbours([found[0].trace] * 24)]
+        for space, found in zip(spaces, drawn, strict=True)
+    ]
     assert near[0] == near[1]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
 from typing import Any
+from weakref import WeakValueDictionary
 
 from costhub.collector.propose import matrix_tiles
 from costhub.dataset.intrinsics import PAIR_DOTS
@@ -88,7 +89,7 @@ def blocked_space(target: Any) -> Any:
     finishing = _finishing_rule()()
     matrix_units = has_matrix_units(target)
     rules = [_rule()(matrix_units), *(finishing if isinstance(rule, last) else rule for rule in usual)]
-    finish = [_refusal()(most_sums(target)), *postproc.Postproc.create("llvm")]
+    finish = [_refuse_above(most_sums(target)), *postproc.Postproc.create("llvm")]
     finish.insert(
         -1, matrix_tiles.tensorize_tiles()() if matrix_units else postproc.RewriteTensorize(vectorize_init_loop=True)
     )
@@ -193,7 +194,7 @@ def _refusal() -> Any:
 
         def clone(self) -> Any:
             """Called by TVM for each thread."""
-            return _refusal()(self.most)
+            return _refuse_above(self.most)
 
         def apply(self, schedule: Any) -> bool:
             """Whether the registers hold the sums, if the kernel has a tile."""
@@ -201,6 +202,26 @@ def _refusal() -> Any:
             return tile is None or tile.fits(self.most)
 
     return RefuseSpills
+
+
+_REFUSALS: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""Address of a step that TVM holds -> the `RefuseSpills` that it calls, which lives as long as the step."""
+
+
+def _refuse_above(most: int) -> Any:
+    step = _refusal()(most)
+    _REFUSALS[step.__chandle__()] = step._inst
+    return step
+
+
+def refused_above(steps: Sequence[Any]) -> int | None:
+    """The most vectors of sums for which the first step of post-processing lets a tile pass; None if it refuses none.
+
+    Args:
+        steps: ``ms.postproc.Postproc``, as TVM returns them: without the classes that Python gave them.
+    """
+    step = _REFUSALS.get(steps[0].__chandle__()) if steps else None
+    return None if step is None else int(step.most)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from costhub.collector.propose.draws import Draws, trace_key
+from costhub.collector.propose.draws import Draws, Refusals, trace_key
 from costhub.collector.propose.spaces import DesignSpace
 from costhub.dataset.metaschedule.lines import STORED_FAILURE_S, UNMEASURED_S
 from costhub.models.protocol import Scores
@@ -106,6 +106,7 @@ class SearchSpace:
         self._design = DesignSpace(context, sketches)
         # On GPUs, post-processing draws, too: equal traces become different programs.
         self._draws = Draws(sketches) if context.target.kind.name == "llvm" else None
+        self._refusals = Refusals(context.space_generator.postprocs or (), sketches)
         self._threads = int(context.num_threads)
         # No feature depends on the arguments, and determining them for each schedule is slow.
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
@@ -256,7 +257,10 @@ class SearchSpace:
     def _program(self, trace: Any, seed: int) -> ScheduledProgram | None:
         import tvm_ffi
 
-        schedule = None if trace is None else self._design.finish(lambda: trace, seed)
+        # What post-processing refuses at a look at the decisions is not replayed for it.
+        if trace is None or self._refusals.refuses(trace):
+            return None
+        schedule = self._design.finish(lambda: trace, seed)
         return None if schedule is None else ScheduledProgram(schedule, int(tvm_ffi.structural_hash(schedule.mod)))
 
 
