@@ -13,9 +13,12 @@ For products of bfloat16 on x86 TVM has no intrinsic; `register_pairs` adds thos
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +34,9 @@ VNNI_DOT = "dot_16x4_vnni"
 """TVM's name for the intrinsic, kept so that a trace means the same with and without the correction."""
 
 FIRST_LLVM_WITH_BYTES = 22
+
+_FROZEN = ("importlib._bootstrap", "importlib._bootstrap_external")
+"""Modules of Python's import system, by the names under which they are on the stack."""
 
 PAIR_DOTS = {lanes: f"dot_{lanes}x2_bf16_avx512" for lanes in (16, 8, 4)}
 """Lanes -> name of the intrinsic that adds two products of bfloat16 to each of so many float32 sums."""
@@ -62,11 +68,30 @@ def load_intrinsics(target_kind: str, *, database: str | Path | None = None) -> 
         package = types.ModuleType(PACKAGE)
         package.__path__ = [os.path.join(os.path.dirname(tvm.__file__), "s_tir", "tensor_intrin")]
         sys.modules[PACKAGE] = package
-    for name in modules:
-        importlib.import_module(f"{PACKAGE}.{name}")
-    if "x86" in modules:
-        register_vnni()
-        register_pairs()
+    with _quick_stacks():
+        for name in modules:
+            importlib.import_module(f"{PACKAGE}.{name}")
+        if "x86" in modules:
+            register_vnni()
+            register_pairs()
+
+
+@contextmanager
+def _quick_stacks() -> Iterator[None]:
+    """Parses TVMScript several times as fast.
+
+    For every function it parses, TVM asks `inspect` for the source of each frame of the stack. Frames of Python's own
+    import system have none, and `inspect` looks through all loaded modules for it, each time anew, unless its table of
+    files names a module; a module that is not loaded leaves the answer as it was.
+    """
+    files: dict[str, str] = getattr(inspect, "modulesbyfile", {})
+    new = {file for name in _FROZEN if (file := f"<frozen {name}>") not in files}
+    files.update(dict.fromkeys(new, "no module"))
+    try:
+        yield
+    finally:
+        for file in new:
+            files.pop(file, None)
 
 
 def names_intrinsics(trace_json: str) -> bool:
