@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,9 +21,9 @@ import psutil
 import pytest
 
 from costhub.errors import MeasureError, UnknownNameError
-from costhub.isolation.child import CallFailed, Child, ChildDied, ChildKilled, ChildTimeout
+from costhub.isolation.child import WITHOUT_TORCH, CallFailed, Child, ChildDied, ChildKilled, ChildTimeout
 from costhub.isolation.limits import Limits
-from costhub.isolation.pool import echo
+from costhub.isolation.pool import echo, load_tvm
 
 TROUBLES = """
 import ctypes, mmap, os, pathlib, subprocess, threading, time
@@ -234,6 +235,16 @@ def test_the_environment_is_ours_and_what_is_given(monkeypatch: pytest.MonkeyPat
     with Child(environment={"GIVEN": "too"}) as child:
         assert child.call(os.getenv, "INHERITED", timeout_s=60) == "yes"
         assert child.call(os.getenv, "GIVEN", timeout_s=60) == "too"
+
+
+def test_a_child_without_torch_imports_tvm_all_the_same() -> None:
+    with Child(environment=WITHOUT_TORCH) as child:
+        assert child.call(find_spec, "torch", timeout_s=60) is None
+        with pytest.raises(ImportError):
+            child.call(import_module, "torch", timeout_s=60)
+        child.call(load_tvm, timeout_s=180)
+    with Child() as child:
+        assert child.call(find_spec, "torch", timeout_s=60) is not None
 
 
 def test_what_a_child_has_started_ends_with_it(troubles: Any, tmp_path: Path) -> None:

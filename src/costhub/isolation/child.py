@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from costhub.errors import CosthubError, MeasureError, class_and_line
 from costhub.isolation.limits import Limits
 from costhub.isolation.process import (
+    WITHOUT_TORCH,
     CallFailed,
     ChildDied,
     ChildError,
@@ -33,7 +34,7 @@ from costhub.isolation.process import (
     take_idle,
 )
 
-__all__ = ["CallFailed", "Child", "ChildDied", "ChildError", "ChildKilled", "ChildTimeout"]
+__all__ = ["WITHOUT_TORCH", "CallFailed", "Child", "ChildDied", "ChildError", "ChildKilled", "ChildTimeout"]
 
 # A child killed during start-up may be an accident; a child that cannot start dies every time.
 START_ATTEMPTS = 3

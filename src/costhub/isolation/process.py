@@ -31,6 +31,8 @@ END_TIMEOUT_S = 10.0
 # At most this many unused processes wait, and this long unless they are worth more, for the next matching `Child`.
 IDLE_S = 60.0
 MOST_IDLE = 8
+WITHOUT_TORCH = {"COSTHUB_CHILD_WITHOUT_TORCH": "1"}
+"""The environment of a child in which torch cannot be imported: TVM imports it only because it is there, for 2 s."""
 # With -m or -c Python searches the current folder first, which may contain untrusted files.
 CHILD_CODE = """
 import sys
@@ -249,6 +251,8 @@ def _launch_forever(jobs: queue.SimpleQueue[_Job]) -> None:
 def serve(fd: int, parent: int, limits_json: str) -> None:
     """The child's loop: runs the functions it is sent until the parent hangs up."""
     die_with_parent(parent)
+    if WITHOUT_TORCH.items() <= os.environ.items():
+        sys.modules["torch"] = None  # type: ignore[assignment]  # as if it were not installed
     limits = Limits(**json.loads(limits_json))
     limits.apply()
     # ^C and termination requests are handled by the parent, which decides whether the row in flight is finished; both

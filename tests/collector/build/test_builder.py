@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from concurrent.futures import CancelledError
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ def test_results_come_in_the_order_of_the_modules(builder: Builder, programs: li
     left = {path.parent for path in builder._scratch.path.rglob("*")} - {builder._scratch.path}
     assert {Path(b.artifact).parent for b in built if b.artifact} <= left
     assert all(any(folder.iterdir()) for folder in left), "what a failed build left is removed"
+
+
+def test_the_processes_for_a_cpu_do_without_torch(builder: Builder) -> None:
+    assert builder._pool.call(find_spec, "torch") is None
+    with Builder('{"kind": "cuda", "arch": "sm_90"}') as for_gpu, for_gpu._pool._new_child() as child:
+        assert child.environment == {}
 
 
 def test_the_processes_stay(builder: Builder, programs: list[Program]) -> None:

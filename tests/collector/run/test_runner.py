@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -37,6 +38,11 @@ def test_a_good_program_has_latencies(builder: Builder, runner: Runner, programs
     ran = runner.run(built.artifact, programs[0].arguments)
     assert ran.status == "ok"
     assert len(ran.run_s) == runner.evaluator.repeat
+
+
+def test_the_process_for_a_cpu_does_without_torch(runner: Runner) -> None:
+    runner.reference_s(quick=True)
+    assert runner._child.call(find_spec, "torch") is None
 
 
 def test_a_crash_is_a_row_and_the_next_program_runs(

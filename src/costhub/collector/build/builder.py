@@ -25,7 +25,7 @@ from typing import Any
 from costhub.collector.build.linker import can_link, export_linked, link
 from costhub.collector.device.cpu_state import usable_cpus
 from costhub.errors import MeasureError, class_and_end
-from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.isolation.pool import ChildPool
 from costhub.isolation.scratch import ScratchFolder
@@ -100,6 +100,8 @@ class Builder:
         self._pool = ChildPool(
             self.processes,
             prepare=partial(_prepare_builds, target, str(self._scratch.path)),
+            # For a GPU, the libraries that torch brings may be those that TVM finds.
+            environment=WITHOUT_TORCH if '"llvm"' in target else None,
             limits=limits or Limits.share(self.processes, cpu_s=CPU_ALLOWANCE_S + 2 * timeout_s),
             most_calls=BUILDS_PER_PROCESS,
         )

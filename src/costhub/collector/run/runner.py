@@ -23,7 +23,7 @@ from costhub.collector.run.evaluator import Arguments, Evaluator, forget, nbytes
 from costhub.collector.run.output_check import ExpectedOutputs
 from costhub.collector.run.reference import time_reference
 from costhub.errors import MeasureError, class_and_end
-from costhub.isolation.child import Child, ChildDied, ChildError, ChildTimeout
+from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildError, ChildTimeout
 from costhub.isolation.limits import Limits
 
 REFERENCE_TIMEOUT_S = 120.0
@@ -99,7 +99,7 @@ class Runner:
         self._expected_pid: int | None = None
         self._child = Child(
             prepare=partial(wake, device_kind, self.cpus),
-            environment=tvm_threads(self.threads) if self.cpus else None,
+            environment={**tvm_threads(self.threads), **WITHOUT_TORCH} if self.cpus else None,
             limits=limits or _limits(device_kind, CPU_ALLOWANCE_S + 2 * timeout_s * max(1, len(self.cpus))),
             # A process waiting for the next runner would hold on to GPU memory.
             is_shared=device_kind == "cpu",
