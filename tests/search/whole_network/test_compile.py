@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import tvm
+import tvm_ffi
 
 from costhub.collector.propose.sampler import Sampler
+from costhub.collector.workloads import network_source
 from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
-from costhub.collector.workloads.network_source import read_network
+from costhub.collector.workloads.network_source import Lowering, read_network
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import module_from_json, parse_target
 from costhub.errors import NetworkError
 from costhub.search.database import SearchDatabase
+from costhub.search.whole_network import compile as compile_module
 from costhub.search.whole_network.compile import (
     CompiledNetwork,
     _best_of,
@@ -209,3 +214,31 @@ def test_an_example_that_tells_nothing_is_replaced() -> None:
     assert distinguishing_input(np.zeros((2, 3), np.float32)).std() > 0.1
     words = np.array([3, 3, 3])
     assert distinguishing_input(words) is words
+
+
+def test_only_the_forms_that_are_compiled_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, example = torch.nn.Conv2d(16, 32, 3).eval(), torch.rand(1, 16, 10, 14)
+    torch.export.save(torch.export.export(layer, (example,)), tmp_path / "layer.pt2")
+    target = '{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell", "num-cores": 2}'
+    compiled: list[Any] = []
+    lifted: list[int] = []
+    lift = network_source._lifted
+    monkeypatch.setattr(compile_module, "compile_network", lambda source, *_, **__: compiled.append(source))
+    monkeypatch.setattr(
+        network_source, "_lifted", lambda mod, lanes, **unit: (lifted.append(lanes), lift(mod, lanes, **unit))[1]
+    )
+
+    for untuned in (None, "untuned.so"):
+        build_network(
+            str(tmp_path / "layer.pt2"),
+            target,
+            "database",
+            tuned="tuned.so",
+            untuned=untuned,
+            lowering=Lowering(layout="blocked"),
+        )
+
+    assert lifted == [8, 0, 8]
+    alone, tuned, plain = (source.mod for source in compiled)
+    tvm.ir.assert_structural_equal(alone, tuned)
+    assert not tvm_ffi.structural_equal(alone, plain)

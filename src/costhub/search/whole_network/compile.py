@@ -182,8 +182,11 @@ def build_network(
     try:
         tvm_target = tvm.target.Target(json.loads(target))
         load_intrinsics(str(tvm_target.kind.name))
-        source = read_network(network)
-        tuned_source = source.in_blocks(lowering.lanes(target), bf16_unit=lowering.bf16_unit(target))
+        lanes, bf16_unit = lowering.lanes(target), lowering.bf16_unit(target)
+        # The plain form takes seconds to make, and nothing but the untuned library has a use for it.
+        first: dict[str, Any] = {"lanes": lanes, "bf16_unit": bf16_unit} if untuned is None else {}
+        source = read_network(network, **first)
+        tuned_source = source if untuned is None else source.in_blocks(lanes, bf16_unit=bf16_unit)
         with stages.during(COMPILING):
             compiled = compile_network(
                 tuned_source, tvm_target, Path(database), Path(tuned), fast_math=lowering.fast_math
