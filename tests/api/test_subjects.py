@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -116,6 +117,32 @@ def test_an_exported_program_is_a_file_and_a_torch_module_is_told_to_be_exported
         read_subjects(network, tmp_path)
     with pytest.raises(WorkloadError, match="class int cannot be tuned"):
         read_subjects(7, tmp_path)
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, lambda path, _: os.mkfifo(path)], ids=["link", "pipe"])
+def test_a_network_in_memory_is_written_through_nothing_that_lies_in_the_folder(
+    tmp_path: Path, make: Callable[[Path, Path], None]
+) -> None:
+    import torch
+    from tvm import relax
+
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out").mkdir()
+    for name in ("torch.pt2", "relax.json"):
+        make(tmp_path / "out" / name, tmp_path / "mine")
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((2, 3), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.nn.relu(x)))
+    program = torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.zeros(1, 4),))
+
+    found = read_subjects({"torch": program, "relax": builder.get()}, tmp_path / "out")
+
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["relax.json", "torch.pt2"]
+    for name in found.networks:
+        assert not Path(name).is_symlink()
+        assert is_network(name)
+    torch.export.load(found.networks[0])
 
 
 def test_a_network_comes_before_the_suite_of_its_name(tmp_path: Path) -> None:

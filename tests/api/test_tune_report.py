@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import stat
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -185,3 +187,39 @@ def test_the_folder_of_a_compilation_is_refused_with_what_to_do(tmp_path: Path) 
         DataError, match=r"`costhub compile` chose without measuring.* choose another folder with --out"
     ):
         read_report(tmp_path)
+
+
+PICTURES = ("plots/kernels.svg", "plots/progress.svg")
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, lambda path, _: os.mkfifo(path)], ids=["link", "pipe"])
+def test_a_report_is_written_through_nothing_that_lies_in_the_folder(
+    tmp_path: Path, make: Callable[[Path, Path], None]
+) -> None:
+    own, out = tmp_path / "own", tmp_path / "out"
+    names = [*PICTURES, *(f"report.{kind}{end}" for kind in ("md", "html", "json") for end in ("", ".part"))]
+    for name in names:
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).write_text("mine")
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        make(out / name, own / name)
+    results = [TuneResult(name, 3, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (3, 0.2, 5.0)]) for name in ("a", "b")]
+    TuneReport(results, out, {"a": 1.0, "b": 1.0}, ["a", "b"] * 3, DEVICE, ABOUT).write()
+
+    assert {name: (own / name).read_text() for name in names} == dict.fromkeys(names, "mine")
+    for name in (*PICTURES, "report.md", "report.html", "report.json"):
+        assert (out / name).lstat().st_size > len("mine")
+        assert stat.S_ISREG((out / name).lstat().st_mode)
+
+
+def test_pictures_are_not_drawn_into_a_folder_elsewhere_and_the_search_does_not_begin(tmp_path: Path) -> None:
+    own, out = tmp_path / "own", tmp_path / "out"
+    own.mkdir()
+    out.mkdir()
+    (out / "plots").symlink_to(own)
+
+    with pytest.raises(DataError, match="plots is a symbolic link"):
+        read_report(out)
+    with pytest.raises(DataError, match="plots is a symbolic link"):
+        TuneReport(RESULTS, out, dict.fromkeys(("conv", "<b>relu<b>"), 1.0), [], DEVICE, ABOUT).write()
+    assert list(own.iterdir()) == []

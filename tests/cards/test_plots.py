@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -140,6 +142,18 @@ def test_a_picture_in_a_file_is_light_or_dark_as_the_system_is(tmp_path: Path) -
     paper = next(e for e in root.iter() if e.tag.endswith("rect"))
     assert "var(--paper)" in paper.attrib["style"]
     assert root.attrib["aria-label"] == "a <line>"
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, lambda path, _: os.mkfifo(path)], ids=["link", "pipe"])
+def test_a_picture_replaces_what_lies_in_its_place(tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+    (tmp_path / "mine").write_text("mine")
+    make(tmp_path / "a.svg", tmp_path / "mine")
+
+    path = save_svg(diagram(2.0)[0], tmp_path / "a.svg", label="empty")
+
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not path.is_symlink()
+    assert path.read_text().startswith("<svg")
 
 
 def test_a_letter_that_the_font_lacks_is_no_warning() -> None:

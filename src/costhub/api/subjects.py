@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
-from costhub.files import read_regular
+from costhub.files import read_regular, write_replacing
 
 if TYPE_CHECKING:
     from costhub.collector.workload_queue import WorkloadSpec
@@ -218,7 +219,11 @@ def _saved_program(program: Any, out: Path, name: str) -> str:
 
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}{_TORCH}"
-    torch.export.save(program, path)
+    # Under its own name, which torch writes into the file; then it replaces whatever lies in its place.
+    with tempfile.TemporaryDirectory(prefix=".saved-", dir=out) as place:
+        saved = Path(place, path.name)
+        torch.export.save(program, saved)
+        saved.replace(path)
     return str(path)
 
 
@@ -227,7 +232,7 @@ def _saved_module(mod: Any, out: Path, name: str) -> str:
 
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}{_RELAX}"
-    path.write_text(tvm.ir.save_json(mod), encoding="utf-8")
+    write_replacing(path, tvm.ir.save_json(mod).encode())
     return str(path)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.api.compile import KIND as COMPILE_REPORT
 from costhub.cards.reports.tune_history import can_go_on, with_earlier
 from costhub.errors import DataError
-from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer
+from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -34,9 +34,12 @@ def read_report(out: Path) -> dict[str, Any] | None:
         The content of `report.json`; None if the file is missing or torn.
 
     Raises:
-        DataError: A newer costhub or `costhub compile` wrote it, or it is not a report that the next one could
-            continue.
+        DataError: A newer costhub or `costhub compile` wrote it, it is not a report that the next one could
+            continue, or the folder of the pictures is a link.
     """
+    from costhub.cards.reports.tune import refuse_linked_plots
+
+    refuse_linked_plots(out)
     path = out / REPORT
     if not path.exists() and not path.is_symlink():
         return None
@@ -119,9 +122,9 @@ class TuneReport:
 
         summary = self._summary(networks, stages or {})
         plots = tune_pictures(summary, self.out)
-        _write_whole(self.out / "report.md", tune_markdown(summary, plots=plots))
-        _write_whole(self.out / "report.html", tune_page(summary))
-        _write_whole(self.out / REPORT, json.dumps(summary, indent=1))
+        write_replacing(self.out / "report.md", tune_markdown(summary, plots=plots).encode())
+        write_replacing(self.out / "report.html", tune_page(summary).encode())
+        write_replacing(self.out / REPORT, json.dumps(summary, indent=1).encode())
         return summary
 
     def _summary(self, networks: Sequence[FinishedNetwork], stages: Mapping[str, float]) -> dict[str, Any]:
@@ -171,10 +174,3 @@ class TuneReport:
 
         indexed = find_device(str(self.device["device_id"]))
         return "index" if not self.device.get("peak_gflops") and indexed and indexed.peak_gflops else "probe"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Writes a file that is either old or new at any moment, even if the process is killed."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

@@ -8,6 +8,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from costhub.files import write_replacing
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -132,6 +134,8 @@ def save(figure: Figure, path: str | Path) -> Path:
 def save_svg(figure: Figure, path: str | Path, *, label: str) -> Path:
     """Writes a picture that follows the reader's light or dark system theme, wherever it is shown.
 
+    A link or a pipe at the path is replaced, as `costhub.files.write_replacing` does.
+
     Args:
         figure: The figure.
         path: Path of the picture.
@@ -151,7 +155,7 @@ def save_svg(figure: Figure, path: str | Path, *, label: str) -> Path:
     head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(f"{head}>\n{style}\n{paper}{rest}", encoding="utf-8")
+    write_replacing(target, f"{head}>\n{style}\n{paper}{rest}".encode())
     return target
 
 

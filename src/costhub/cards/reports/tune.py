@@ -41,6 +41,7 @@ from costhub.cards.reports.tune_facts import (
 from costhub.cards.reports.tune_network import network_blocks, usage_blocks
 from costhub.cards.reports.tune_plots import MOST_CURVES, STAGES, curve_svg, plot_curves, plot_together, together_svg
 from costhub.cards.tables import TableColumn, number
+from costhub.errors import DataError
 from costhub.terminal_text import counted
 
 _MILESTONES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -94,7 +95,11 @@ def tune_pictures(summary: Mapping[str, Any], folder: Path) -> dict[str, str]:
 
     Returns:
         `progress` and `kernels`, if there is something to draw -> path relative to the report.
+
+    Raises:
+        DataError: The subfolder is a link.
     """
+    refuse_linked_plots(folder)
     rows = kernel_rows(summary)
     curve = together_curve(own_rows(summary, rows))
     plots = {}
@@ -103,6 +108,22 @@ def tune_pictures(summary: Mapping[str, Any], folder: Path) -> dict[str, str]:
     if any(row["curve"] for row in rows):
         plots["kernels"] = plot_curves(rows, folder / _PLOTS / "kernels.svg")
     return {name: f"{_PLOTS}/{path.name}" for name, path in plots.items()}
+
+
+def refuse_linked_plots(folder: Path) -> None:
+    """Refuses a link in place of the folder of the pictures: they would replace files somewhere else.
+
+    Args:
+        folder: Folder of the report.
+
+    Raises:
+        DataError: Its subfolder `plots` is a link.
+    """
+    if (folder / _PLOTS).is_symlink():
+        raise DataError(
+            f"{folder / _PLOTS} is a symbolic link, and the pictures of the report would go where it leads. Remove "
+            "it, or choose another folder with --out."
+        )
 
 
 def _title(summary: Mapping[str, Any]) -> str:
