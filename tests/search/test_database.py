@@ -6,6 +6,7 @@ import base64
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,6 +139,66 @@ def test_a_workload_that_crashes_tvm_is_a_sentence(filled: Path, module: str, wo
 
     with pytest.raises(DataError, match=f"{FILES[0]} cannot be read .{words}.*`costhub doctor` examines the folder"):
         SearchDatabase(filled)
+
+
+def with_record(folder: Path, *, trace: list[Any] | None = None, target: Any = None) -> None:
+    """Adds a record like the first one, but for its trace or its target."""
+    records = folder / FILES[1]
+    number, record = json.loads(records.read_text().splitlines()[0])
+    record[0] = record[0] if trace is None else trace
+    record[2] = record[2] if target is None else target
+    records.write_text(records.read_text() + json.dumps([number, record]) + "\n")
+
+
+def test_a_schedule_that_crashes_tvm_is_a_sentence(filled: Path) -> None:
+    with_record(filled, trace=[[["EnterPostproc", [CIRCLE], [], []]], []])
+
+    with pytest.raises(DataError, match=f"{FILES[1]} cannot be read .TVM crashes on .*`costhub doctor` examines"):
+        SearchDatabase(filled)
+
+
+def test_a_schedule_without_end_is_a_sentence(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.search.database._OPENING_S", 1.0)
+    monkeypatch.setattr("costhub.search.database._RECORD_S", 0.0)
+    loops = [["AddUnitLoop", ["b0"], [], [f"l{number}"]] for number in range(20_000)]
+    with_record(filled, trace=[[["GetSBlock", [], ["C", "main"], ["b0"]], *loops], []])
+
+    with pytest.raises(DataError, match=f"{FILES[1]} cannot be read .TVM takes more than 1 s.*`costhub doctor`"):
+        SearchDatabase(filled)
+
+
+OPTIONS = {"kind": "llvm", "cl-opt": ["-print-after-all"]}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "words"),
+    [
+        (OPTIONS, "cl-opt: no options of LLVM"),
+        ({"kind": "llvm", "num-cores": 2, "host": OPTIONS}, "cl-opt: no options of LLVM"),
+        ({"kind": "llvm", "host": json.dumps(OPTIONS).replace("c", "\\u0063")}, "cl-opt: no options of LLVM"),
+        ({"kind": "llvm", "host": "{" + json.dumps(OPTIONS)}, "cl-opt: no options of LLVM"),
+        ({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "\x1b[2J"}, "characters that cannot be printed"),
+        ({"kind": "llvm", "host": '{"kind": "llvm", "mcpu": "\\u001b"}'}, "characters that cannot be printed"),
+    ],
+)
+def test_a_target_that_reaches_into_llvm_or_the_terminal_is_refused(filled: Path, hostile: Any, words: str) -> None:
+    with_record(filled, target=hostile)
+
+    with pytest.raises(DataError, match=rf"Line 4 of .* has a target with {words}.*`costhub doctor` examines"):
+        SearchDatabase(filled)
+
+
+def test_a_record_of_a_board_is_kept(filled: Path) -> None:
+    with_record(filled, target={"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4})
+
+    assert len(SearchDatabase(filled).database.get_all_tuning_records()) == 4
+
+
+def test_an_empty_folder_costs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.search.database.Child", None)
+
+    assert len(SearchDatabase(tmp_path).database) == 0
+    SearchDatabase(tmp_path)
 
 
 @pytest.mark.parametrize("name", FILES)

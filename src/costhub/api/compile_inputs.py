@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 MOST_DEVICES = 4
 """How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
-_LLVM_OPTIONS = "cl-opt"
-"""Attribute of a target that sets any option of LLVM for the whole process; TVM crashes on some."""
 _MOST_CORES = 1 << 16
 _LLVM_S = 60.0
 """Time limit for LLVM to list its CPUs, which takes milliseconds."""
@@ -144,8 +142,10 @@ def refuse_llvm_options(target: Mapping[str, Any], device: str) -> None:
     Raises:
         DeviceError: It sets options of LLVM.
     """
-    if _LLVM_OPTIONS in target:
-        raise DeviceError(f"The target in {device} has {_LLVM_OPTIONS}: no options of LLVM are taken from a file.")
+    from costhub.dataset.workload import LLVM_OPTIONS, sets_llvm_options
+
+    if sets_llvm_options(target):
+        raise DeviceError(f"The target in {device} has {LLVM_OPTIONS}: no options of LLVM are taken from a file.")
 
 
 def refuse_unprintable(target: Mapping[str, Any]) -> None:
@@ -154,21 +154,10 @@ def refuse_unprintable(target: Mapping[str, Any]) -> None:
     Raises:
         ArgumentError: It has characters that cannot be printed.
     """
-    if not all(part.isprintable() for part in _texts(target)):
+    from costhub.dataset.workload import target_texts
+
+    if not all(part.isprintable() for part in target_texts(target)):
         raise ArgumentError(f"The target {json.dumps(target)!r:.99} has characters that cannot be printed.")
-
-
-def _texts(target: Mapping[str, Any]) -> Iterator[str]:
-    """All texts in a target, its keys included."""
-    left: list[Any] = [target]
-    while left:
-        value = left.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            left += [*value, *value.values()]
-        elif isinstance(value, list):
-            left += value
 
 
 def _of_json(text: str) -> FoundTarget:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,3 +147,49 @@ def parse_target(target: str) -> Any:
         raise WorkloadError(
             f'TVM does not accept the target {target:.200}; it must be JSON such as {{"kind": "llvm", "num-cores": 2}}.'
         ) from error
+
+
+LLVM_OPTIONS = "cl-opt"
+"""Attribute of a target that sets any option of LLVM for the whole process; TVM crashes on some."""
+
+
+def sets_llvm_options(target: Any) -> bool:
+    """Whether a target, or its host, sets options of LLVM, as none from a file or a stranger may.
+
+    Args:
+        target: A TVM target, as parsed from JSON.
+
+    Example:
+        >>> sets_llvm_options({"kind": "cuda", "host": {"kind": "llvm", "cl-opt": ["-x"]}})
+        True
+    """
+    return any(text == LLVM_OPTIONS or _is_json(text) for text in target_texts(target))
+
+
+def target_texts(target: Any) -> Iterator[str]:
+    """All texts in a target, its keys included, and those in the JSON that TVM reads from a text.
+
+    Example:
+        >>> sorted(target_texts({"kind": "cuda", "host": '{"kind": "llvm"}'}))
+        ['cuda', 'host', 'kind', 'kind', 'llvm']
+    """
+    left: list[Any] = [target]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            try:
+                read = json.loads(value) if _is_json(value) else None
+            except (ValueError, RecursionError):  # TVM reads some of what Python refuses
+                read = None
+            if isinstance(read, dict):
+                left.append(read)
+            else:
+                yield value
+        elif isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif isinstance(value, list):
+            left += value
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith("{")

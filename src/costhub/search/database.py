@@ -12,10 +12,11 @@ from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S, W
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
 from costhub.dataset.trace import check_positions, imports_code
+from costhub.dataset.workload import LLVM_OPTIONS, sets_llvm_options, target_texts
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
-from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.limits import FOR_STRANGERS, MAPPED_BYTES_PER_CPU, Limits
 from costhub.isolation.pool import load_tvm
 from costhub.search.strategies.search_space import DatabaseRecord, read_records
 
@@ -26,6 +27,8 @@ MOST_LINE_BYTES = 8 << 20
 _PIECE = 1 << 20
 _WORKLOADS_S = 600.0
 """Time limit for reading the workloads of a folder, which takes milliseconds for each."""
+_OPENING_S, _RECORD_S = 120.0, 0.1
+"""Time limit for opening a database, and what each record adds to it, which takes milliseconds."""
 
 
 def measured_programs(folder: Path) -> int:
@@ -84,14 +87,14 @@ class SearchFolder:
 class SearchDatabase:
     """A ``ms.database.JSONDatabase`` in a folder, readable by stock TVM; created if it is missing.
 
-    A line that an interrupted search left unfinished is dropped, since TVM cannot open such a file. The workloads are
-    first read in a child process: they crash TVM if they are damaged in the right way.
+    A line that an interrupted search left unfinished is dropped, since TVM cannot open such a file. The database is
+    first opened in a child process: workloads and traces crash TVM if they are damaged in the right way.
 
     Args:
         folder: The folder of `FILES`.
 
     Raises:
-        DataError: A workload cannot be read.
+        DataError: A workload or a record cannot be read.
         CosthubError: As for `open_database`.
     """
 
@@ -100,8 +103,8 @@ class SearchDatabase:
         for name in FILES:
             drop_unfinished_line(folder / name)
             _refuse_other_files(folder / name)
-        _try_workloads(folder / FILES[0])
-        self.database = open_database(folder)
+        _try_database(folder)
+        self.database = _opened(folder)
 
     def records(self, mod: Any, target: Any) -> list[DatabaseRecord]:
         """The measured programs of a workload for a target, the fastest first, failures last."""
@@ -137,11 +140,16 @@ def open_database(folder: Path) -> Any:
         >>> len(open_database(Path(tempfile.mkdtemp())))
         0
     """
-    from tvm.s_tir import meta_schedule as ms
-
     for name in FILES:
         _refuse_other_files(folder / name)
     _refuse_hostile_lines(folder / FILES[1])
+    return _opened(folder)
+
+
+def _opened(folder: Path) -> Any:
+    """The database, whose lines have been looked at."""
+    from tvm.s_tir import meta_schedule as ms
+
     register_tiles_of(folder)
     try:
         return ms.database.JSONDatabase(work_dir=os.fspath(folder))
@@ -162,21 +170,50 @@ def _refuse_other_files(path: Path) -> None:
         open_regular(path, limit=MOST_FILE_BYTES, follow=False, error=DataError).close()
 
 
-def _try_workloads(path: Path) -> None:
-    """Lets a child process read the workloads, if there are any.
+def _try_database(folder: Path) -> None:
+    """Opens a database in a child process, if it holds anything: a schedule may crash TVM, or never end.
 
     Raises:
-        DataError: One cannot be read.
+        WorkloadError: A trace names tiles that cannot be.
+        DataError: A line cannot be read, or TVM crashes on one.
     """
-    if not path.exists() or not path.stat().st_size:
+    workloads, records = (folder / name for name in FILES)
+    _refuse_hostile_lines(records)
+    if not _size(workloads) and not _size(records):
         return
+    file, limit_s = workloads, _WORKLOADS_S
     try:
-        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
-            why = child.call(unreadable_workload, os.fspath(path), timeout_s=_WORKLOADS_S)
-    except (CallFailed, ChildDied, ChildTimeout):
-        why = "TVM crashes on one of them, or takes too long"
-    if why:
-        raise DataError(f"{path} cannot be read ({why}). {_DOCTOR}")
+        with Child(prepare=load_tvm, limits=_limits()) as child:
+            if _size(workloads) and (why := child.call(unreadable_workload, os.fspath(file), timeout_s=limit_s)):
+                raise DataError(f"{file} cannot be read ({why}). {_DOCTOR}")
+            if _size(records):
+                file, limit_s = records, _OPENING_S + measured_programs(folder) * _RECORD_S
+                child.call(try_opening, os.fspath(folder), timeout_s=limit_s)
+    except (CallFailed, ChildDied, ChildTimeout) as error:
+        why = f"TVM takes more than {limit_s:,.0f} s" if isinstance(error, ChildTimeout) else "TVM crashes on one line"
+        raise DataError(f"{file} cannot be read ({why}). {_DOCTOR}") from error
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _limits() -> Limits:
+    """Those for strangers, and what TVM maps for its threads, one per core, and for records by the thousands."""
+    import psutil
+
+    threads = (psutil.cpu_count() or 1) * MAPPED_BYTES_PER_CPU
+    return Limits(further_bytes=(FOR_STRANGERS.further_bytes or 0) + threads + psutil.virtual_memory().total // 2)
+
+
+def try_opening(folder: str) -> None:
+    """Opens a database as a search does; call it in a child process, since TVM may crash or never end.
+
+    Raises:
+        WorkloadError: A trace names tiles that cannot be.
+        DataError: TVM cannot open it.
+    """
+    _opened(Path(folder))
 
 
 def unreadable_workload(path: str) -> str:
@@ -200,7 +237,8 @@ def _refuse_hostile_lines(records: Path) -> None:
     """Refuses a database with a line that crashes TVM, or whose programs run more than what they compute.
 
     Raises:
-        DataError: A line is blank, is not a record, or has a trace that imports code or that `check_positions` rejects.
+        DataError: A line is blank, is not a record, or has a target with options of LLVM or a trace that imports code
+            or that `check_positions` rejects.
     """
     if not records.exists():
         return
@@ -217,9 +255,14 @@ def _why_hostile(line: bytes) -> str:
     if len(line) > MOST_LINE_BYTES:
         return f"is longer than {MOST_LINE_BYTES:,} bytes"
     try:
-        instructions, decisions = json.loads(line)[1][0]
+        record = json.loads(line)[1]
+        (instructions, decisions), target = record[0], record[2]
     except (ValueError, LookupError, TypeError, RecursionError):
         return "is not JSON, or is no record"  # TVM reads some of what Python refuses, and crashes on some of it.
+    if sets_llvm_options(target):
+        return f"has a target with {LLVM_OPTIONS}: no options of LLVM are taken from a file"
+    if not all(text.isprintable() for text in target_texts(target)):  # LLVM prints what it does not know
+        return "has a target with characters that cannot be printed"
     if imports_code(instructions):
         return "has a schedule that imports code, which would run here"
     try:
