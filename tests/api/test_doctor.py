@@ -34,6 +34,35 @@ def test_each_untuned_kernel_of_a_network_is_one_finding_whatever_the_layouts(se
     assert list(frame["rule"]).count("DB15") == len(found.coverage.kernels)
 
 
+def with_targets(searched: Path, place: Path, more: dict[str, str]) -> Path:
+    """A copy of a database whose records have other targets."""
+    shutil.copytree(searched, place)
+    records = place / "database_tuning_record.json"
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    for _, record in lines:
+        record[2] |= more
+    records.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return place
+
+
+def test_a_machine_on_which_llvm_crashes_costs_a_child(searched: Path, tmp_path: Path) -> None:
+    folder = with_targets(searched, tmp_path / "db", {"mtriple": "../../x-linux-gnu"})
+
+    with pytest.raises(WorkloadError, match="network bert-tiny cannot be turned into workloads"):
+        costhub.doctor(folder, network="bert_tiny", replay=False, workers=1, progress=False)
+
+
+def test_llvm_does_not_print_a_cpu_of_a_database_here(
+    searched: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = with_targets(searched, tmp_path / "db", {"mcpu": "\x1b[31mRED"})
+
+    found = costhub.doctor(folder, network="bert_tiny", replay=False, workers=1, progress=False)
+
+    assert found.coverage is not None
+    assert "\x1b" not in capfd.readouterr().err
+
+
 def test_folders_are_merged(searched: Path, tmp_path: Path) -> None:
     report = costhub.merge([searched, searched], tmp_path / "all", workers=1, progress=False)
 

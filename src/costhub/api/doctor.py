@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _EXAMPLE = '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}'
 _OF_A_CHIP = ("kind", "arch", "mcpu", "num-cores")
 """Attributes of a target that tell devices apart; the others also depend on the compiler."""
+_LLVM_S = 60.0
+"""Time limit for LLVM to list the features of a CPU, which takes milliseconds."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,7 +279,6 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
         PLAIN,
         RELAX,
         Lowering,
-        multiplies_bf16,
     )
     from costhub.dataset.doctor.coverage import NetworkKernel, add_findings, cover
 
@@ -289,7 +290,7 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
     of_tune = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)
     [(target, _)] = examination.targets.most_common(1)
     lowerings = [Lowering(fast_math, layout) for layout in LAYOUTS]
-    if multiplies_bf16(target):  # on others, no record can be of such kernels
+    if _multiplies_bf16(target):  # on others, no record can be of such kernels
         lowerings.append(Lowering(fast_math, BLOCKED, BF16))
     if Path(network).suffix == RELAX:  # it keeps its own layouts and types
         lowerings = [Lowering(fast_math, PLAIN)]
@@ -320,3 +321,17 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
     best = max(found, key=lambda coverage: coverage.tuned)
     add_findings(examination, best)
     return best
+
+
+def _multiplies_bf16(target: str) -> bool:
+    """Asks LLVM in a child process: it crashes on some machines that a target may name, and prints unknown CPUs."""
+    from costhub.collector.workloads.network_source import multiplies_bf16
+    from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
+    from costhub.isolation.limits import FOR_STRANGERS
+    from costhub.isolation.pool import load_tvm
+
+    try:
+        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+            return child.call(multiplies_bf16, target, timeout_s=_LLVM_S)
+    except (CallFailed, ChildDied, ChildTimeout, ValueError):
+        return False
