@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,6 +141,28 @@ def test_an_import_of_a_copy_names_the_tvm_that_measured(real: Path, tmp_path: P
     assert len(rows[0]) == 1
     assert not any(version.startswith("0.27") for version in rows[0])
     assert rows[1] == rows[2] == rows[0]
+
+
+def test_a_copy_of_workloads_with_odd_versions_can_be_read_again(real: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "db"
+    shutil.copytree(real / "bennu-tvm017", folder)
+    lines = []
+    packed = folder / f"{WORKLOADS}.gz"
+    for line in gzip.decompress(packed.read_bytes()).splitlines():
+        graph = json.loads(base64.b64decode(json.loads(line)[1])[8:])
+        (graph.get("metadata") or graph["attrs"])["tvm_version"] = "0.17 " + "x" * 50
+        blob = json.dumps(graph).encode()
+        lines.append(json.dumps(["1", base64.b64encode(len(blob).to_bytes(8, "little") + blob).decode()]).encode())
+    packed.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+
+    write_clean_copy([examine(folder)], tmp_path / "clean")
+    out = import_database(
+        tmp_path / "clean", tmp_path / "rows", device={"device_id": "cpu0"}, workers=1, progress=False
+    )
+
+    assert out.refused == 0
+    assert set(read_origin(tmp_path / "clean").values()) == {None}
+    assert set(costhub.load_measurements(tmp_path / "rows")["tvm_version"].to_pylist()) == {None}
 
 
 def test_a_workload_of_two_tvms_is_of_neither(real: Path, tmp_path: Path) -> None:

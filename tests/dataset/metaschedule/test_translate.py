@@ -217,6 +217,16 @@ def test_a_module_of_todays_tvm_is_read(old_format: ModuleType, tiny_matmul: Any
     assert version.startswith("0.27")
 
 
+@pytest.mark.parametrize("odd", ["9" * 41, "0.18\x1b[2J", "0.18 of mine", 18, ["0.18"], ""])
+def test_a_version_that_none_can_be_is_not_kept(old_format: ModuleType, tiny_matmul: Any, odd: Any) -> None:
+    graph = old_format.old_graph(module_from_json(tiny_matmul.module_json), "0.18")
+    (graph.get("metadata") or graph["attrs"])["tvm_version"] = odd
+
+    mod, version = read_workload(old_format.workload_line(json.dumps(graph)))
+
+    assert (workload_id(mod), version) == (tiny_matmul.workload_id, None)
+
+
 def encoded(blob: bytes) -> bytes:
     return json.dumps(["1", base64.b64encode(blob).decode()]).encode()
 

@@ -73,8 +73,17 @@ def read_origin(folder: Path) -> dict[str, str | None]:
 
 
 def _is_sound(workload_id: str, version: Any) -> bool:
-    is_version = version is None or (isinstance(version, str) and _TVM_VERSION.fullmatch(version) is not None)
-    return _ID.fullmatch(workload_id) is not None and is_version
+    return _ID.fullmatch(workload_id) is not None and (version is None or is_tvm_version(version))
+
+
+def is_tvm_version(value: Any) -> bool:
+    """Whether a value from a file may be the version of a TVM; no other is kept.
+
+    Example:
+        >>> is_tvm_version("0.16.dev0"), is_tvm_version("0.16 of mine"), is_tvm_version(16)
+        (True, False, False)
+    """
+    return isinstance(value, str) and _TVM_VERSION.fullmatch(value) is not None
 
 
 def _damaged(path: Path) -> DataError:

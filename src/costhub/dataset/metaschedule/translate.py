@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from costhub.dataset.metaschedule.old_graph import is_old
+from costhub.dataset.metaschedule.origin import is_tvm_version
 from costhub.dataset.metaschedule.rebuild import rebuild, rebuild_object
 from costhub.dataset.workload import module_from_json, parse_target
 from costhub.errors import WorkloadError
@@ -150,7 +151,8 @@ def read_workload(line: bytes) -> tuple[Any, str | None]:
     A crafted module can crash TVM: call it in a child process only.
 
     Returns:
-        The module (``tvm.IRModule``), and the version of TVM that wrote it, if the line says so.
+        The module (``tvm.IRModule``), and the version of TVM that wrote it, if the line says so in a text that can be
+        one: it goes into tables and into the file of origin of a clean copy.
 
     Raises:
         WorkloadError: The line does not hold a module that TVM 0.27 supports.
@@ -162,7 +164,7 @@ def read_workload(line: bytes) -> tuple[Any, str | None]:
     except (ValueError, RecursionError, AttributeError) as error:
         raise WorkloadError("its module is not a graph in JSON") from error
     mod = rebuild(graph) if is_old(graph) else module_from_json(text)
-    return mod, str(version) if version else None
+    return mod, version if is_tvm_version(version) else None
 
 
 def is_todays(line: bytes) -> bool:
