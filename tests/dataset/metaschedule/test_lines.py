@@ -243,7 +243,7 @@ def test_a_reason_that_quotes_a_line_is_clean_and_short() -> None:
 
 @pytest.mark.parametrize("suffix", ["gz", "xz"])
 @pytest.mark.parametrize(
-    ("limit", "text"), [("_LINES_ANYWAY", b"\n" * 100_000), ("_TEXT_ANYWAY", (b"x" * 1000 + b"\n") * 20_000)]
+    ("limit", "text"), [("_LINES_ANYWAY", b"\n" * 100_000), ("TEXT_ANYWAY", (b"x" * 1000 + b"\n") * 20_000)]
 )
 def test_an_archive_that_stands_for_more_than_a_database_is_left(
     tmp_path: Path, suffix: str, limit: str, text: bytes, monkeypatch: pytest.MonkeyPatch
@@ -256,6 +256,18 @@ def test_an_archive_that_stands_for_more_than_a_database_is_left(
 
     assert last.why.startswith("from here on, the file holds far more")
     assert 100 < len(lines) < 15_000
+
+
+@pytest.mark.parametrize(("empty", "why"), [(900, ""), (5000, "more than 1,000 compressed streams hold nothing")])
+def test_streams_that_hold_nothing_end_somewhere(tmp_path: Path, empty: int, why: str) -> None:
+    path = tmp_path / "a.xz"
+    path.write_bytes(lzma.compress(b"one\n") + lzma.compress(b"") * empty + lzma.compress(b"two\n"))
+
+    lines = list(read_lines(path, most_bytes=100))
+
+    assert lines[0].text == b"one"
+    assert len(lines) == 2
+    assert (why in lines[1].why) if why else (lines[1].text == b"two")
 
 
 def test_nothing_is_read_behind_a_line_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,11 +33,13 @@ MOST_BATCH_BYTES = 64 << 20
 MOST_SKIPPED_BYTES = 1 << 30
 """Of a line that is too long; behind one that goes on, nothing is read. A file of holes is one such line."""
 EXPANSION = 200
-"""Bytes that a byte of an archive may stand for, beside `_TEXT_ANYWAY`."""
+"""Bytes that a byte of an archive may stand for, beside `TEXT_ANYWAY`."""
 LEAST_LINE_BYTES = 8
 """Of an archive for each of its lines, beside `_LINES_ANYWAY`: a record alone takes more."""
-_TEXT_ANYWAY, _LINES_ANYWAY = 1 << 30, 1_000_000
+TEXT_ANYWAY, _LINES_ANYWAY = 1 << 30, 1_000_000
 """What even a small archive may stand for."""
+MOST_EMPTY_STREAMS = 1000
+"""Streams in a row that hold no text: each takes 32 bytes of a file, and longer to read than as much text."""
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
 STORED_FAILURE_S = 1e10
@@ -141,6 +143,7 @@ class _XzReader(io.RawIOBase):
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw, self._left, self._decoder = raw, b"", _xz_decoder()
+        self._empty = 0
 
     def readable(self) -> bool:
         return True
@@ -153,6 +156,9 @@ class _XzReader(io.RawIOBase):
                 self._left = self._decoder.unused_data.lstrip(b"\0") or self._raw.read(_SKIP_BYTES).lstrip(b"\0")
                 if not self._left:
                     return 0
+                self._empty += 1
+                if self._empty > MOST_EMPTY_STREAMS:
+                    raise EOFError(f"more than {MOST_EMPTY_STREAMS:,} compressed streams hold nothing")
                 self._decoder = _xz_decoder()
             elif self._decoder.needs_input and not self._left:
                 self._left = self._raw.read(_SKIP_BYTES)
@@ -161,6 +167,7 @@ class _XzReader(io.RawIOBase):
             text = self._decoder.decompress(self._left, max_length=len(view))
             self._left = b""
             if text:
+                self._empty = 0
                 view[: len(text)] = text
                 return len(text)
 
@@ -177,7 +184,7 @@ _DECOMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
 
 def _is_bomb(size: int, read: int, lines: int) -> bool:
     """Whether an archive of some bytes stands for more text, or more lines, than any database of that size."""
-    return read > _TEXT_ANYWAY + EXPANSION * size or lines > _LINES_ANYWAY + size // LEAST_LINE_BYTES
+    return read > TEXT_ANYWAY + EXPANSION * size or lines > _LINES_ANYWAY + size // LEAST_LINE_BYTES
 
 
 def _next_line(file: IO[bytes], most_bytes: int) -> tuple[bytes, int]:
