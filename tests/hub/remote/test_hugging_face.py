@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,29 @@ def test_a_repository_too_large_for_a_model_is_not_fetched(pull: Run, server: An
     assert done.code == 2
     assert "more than the" in done.err
     assert [request for request in server.requests if "/resolve/" in request] == []
+
+
+def test_without_a_listing_only_the_cache_is_used(
+    pull: Run, server: Any, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)  # between attempts of the client
+    server.commit("acme/one-mlp", files)
+    fault = SimpleNamespace(request="/tree/", status=None, times=1000, after=False)
+    server.faults.append(fault)
+    with pytest.raises(httpx.TransportError):
+        list(HfApi().list_repo_tree("acme/one-mlp"))
+    fault.times = 1000 - fault.times  # one listing fails, the next one would not
+
+    done = pull("hf-hub:acme/one-mlp")
+
+    assert fault.times == 0
+    assert done.code == 2
+    assert "could not be fetched" in done.err.splitlines()[-1]
+    assert [request for request in server.requests if "/resolve/" in request] == []
+    assert pull("hf-hub:acme/one-mlp").code == 0
 
 
 def test_a_hub_that_cannot_be_reached_is_a_sentence(pull: Run, monkeypatch: pytest.MonkeyPatch) -> None:

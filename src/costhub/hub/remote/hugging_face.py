@@ -63,7 +63,13 @@ def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
         sizes = _listed_sizes(api, repo, pinned)
         if sizes is not None:
             watch.expect(sizes)
-        folder = snapshot_download(repo, revision=pinned, allow_patterns=MODEL_PATTERNS, library_name="costhub")
+        folder = snapshot_download(
+            repo,
+            revision=pinned,
+            allow_patterns=MODEL_PATTERNS,
+            library_name="costhub",
+            local_files_only=sizes is None,  # a hub whose listing failed may answer again, without any limit
+        )
     return Snapshot(Path(folder), pinned.resolved)
 
 
