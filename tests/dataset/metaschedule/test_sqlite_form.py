@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.metaschedule import sqlite_form
 from costhub.dataset.metaschedule.import_database import import_database
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.metaschedule.sqlite_form import SQLITE_FILES, sqlite_as_json, sqlite_files, write_json_lines
@@ -33,6 +34,26 @@ def write(folder: Path, rows: dict[str, list[tuple[Any, ...]]], create: dict[str
         database.commit()
         database.close()
     return folder
+
+
+def repeated(content: bytes, times: int) -> bytes:
+    """A SQLite file whose table (root page 2) becomes an inner page that names its old page `times` times."""
+    size, leaf = 4096, len(content) // 4096 + 1
+    cells = [leaf.to_bytes(4, "big") + _varint(number + 1) for number in range(times)]
+    offsets, end = [], size
+    for cell in cells:
+        end -= len(cell)
+        offsets.append(end)
+    head = b"\x05" + bytes(2) + times.to_bytes(2, "big") + end.to_bytes(2, "big") + b"\0" + leaf.to_bytes(4, "big")
+    pointers = b"".join(offset.to_bytes(2, "big") for offset in offsets)
+    inner = (head + pointers).ljust(end, b"\0") + b"".join(reversed(cells))
+    pages = [content[at : at + size] for at in range(0, len(content), size)]
+    first = pages[0][:28] + leaf.to_bytes(4, "big") + pages[0][32:]
+    return b"".join([first, inner, *pages[2:], pages[1]])
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([0x80 | number >> 7, number & 127])
 
 
 def as_rows(database: Any) -> dict[str, list[tuple[Any, ...]]]:
@@ -133,6 +154,20 @@ def test_a_column_that_is_computed_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="computed columns"):
         write_json_lines(WORKLOADS_FILE, str(path), str(tmp_path / "out.json"))
+
+
+def test_a_small_file_does_not_become_a_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_form, "TEXT_ANYWAY", 100_000, raising=False)
+    monkeypatch.setattr(sqlite_form, "EXPANSION", 2, raising=False)
+    rows: dict[str, list[tuple[Any, ...]]] = {WORKLOADS_FILE: [("1", "x" * 1000)] * 3}
+    source = write(tmp_path / "db", rows) / SQLITE_FILES[WORKLOADS_FILE]
+    write_json_lines(WORKLOADS_FILE, str(source), str(tmp_path / "sound"))
+    # A tree of pages whose inner page names one leaf again and again: every visit yields its rows once more.
+    source.write_bytes(repeated(source.read_bytes(), 300))
+
+    with pytest.raises(DataError, match="holds far more than a database of its size"):
+        write_json_lines(WORKLOADS_FILE, str(source), str(tmp_path / "bomb"))
+    assert (tmp_path / "bomb").stat().st_size < 200_000
 
 
 def test_a_message_of_sqlite_that_is_no_text_is_a_sentence(tmp_path: Path) -> None:

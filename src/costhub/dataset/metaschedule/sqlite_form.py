@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from costhub.dataset.metaschedule.lines import MOST_FILE_BYTES, RECORDS_FILE, WORKLOADS_FILE
+from costhub.dataset.metaschedule.lines import EXPANSION, MOST_FILE_BYTES, RECORDS_FILE, TEXT_ANYWAY, WORKLOADS_FILE
 from costhub.errors import DataError, first_line
 from costhub.files import open_regular
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
@@ -75,7 +75,7 @@ def write_json_lines(name: str, source: str, target: str) -> None:
         target: The file to write.
 
     Raises:
-        DataError: `source` is not a SQLite file, or lacks the table.
+        DataError: `source` is not a SQLite file, lacks the table, or holds far more text than its size allows.
     """
     table = _TABLES[name]
     # Immutable: locks and journals beside it are ignored, and nothing is written.
@@ -95,14 +95,18 @@ def write_json_lines(name: str, source: str, target: str) -> None:
             if any(hidden in (2, 3) for *_, hidden in columns):
                 raise DataError(f"The table {table!r} of {source} has computed columns, which no such database has.")
             rows = database.execute(_SELECTS[name])
+            left = TEXT_ANYWAY + EXPANSION * Path(source).stat().st_size
             with open(target, "x", encoding="utf-8") as file:
                 for row in rows:
-                    _write_line(file, row)
+                    left -= _write_line(file, row)
+                    if left < 0:  # SQLite holds a value of zeros in a few bytes, and joins pages in circles
+                        raise DataError(f"{source} holds far more than a database of its size.")
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:  # Python cannot decode every message of SQLite
         raise DataError(f"{source} cannot be read as a SQLite database ({first_line(error)}).") from error
 
 
-def _write_line(file: IO[str], row: tuple[Any, ...]) -> None:
+def _write_line(file: IO[str], row: tuple[Any, ...]) -> int:
+    """Writes a row, and returns its length."""
     try:
         number, *texts = row
         if len(texts) == 1:
@@ -111,4 +115,4 @@ def _write_line(file: IO[str], row: tuple[Any, ...]) -> None:
             line = json.dumps([number, [json.loads(text) for text in texts]])
     except (TypeError, ValueError, RecursionError):
         line = "null"
-    file.write(f"{line}\n")
+    return file.write(f"{line}\n")
