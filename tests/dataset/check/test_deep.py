@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from costhub.dataset.check.deep import (
     module_row,
     sample_programs,
 )
+from costhub.dataset.intrinsics import names_intrinsics
 from costhub.dataset.workload import module_from_json, workload_row
 from costhub.isolation.child import Child
 
@@ -61,6 +63,32 @@ def test_a_trace_replays_to_its_canonical_form(tiny_matmul: Any) -> None:
     assert [replayed(trace) for trace in tiny_matmul.traces] == list(tiny_matmul.traces)
     assert replayed(tiny_matmul.bad_trace) is None
     assert replayed("{") is None
+
+
+def test_a_target_without_end_beside_a_tensorizing_trace_is_a_breach(tiny_matmul: Any) -> None:
+    instructions, decisions = json.loads(tiny_matmul.traces[0])
+    trace = json.dumps([[*instructions, ["Tensorize", ["b0"], ["dot_4x4_i8i8s32_sdot", 1], []]], decisions])
+    row = workload_row(module_from_json(tiny_matmul.module_json), name="tiny", operator="matmul")
+
+    with Child() as child:
+        found = list(check_workload(child, row, "table", [SampledProgram("shard", "r0", trace, "[" * 5000)]))
+
+    assert names_intrinsics(trace)
+    assert [breach.rule for breach in found] == ["CH023"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, RecursionError, NotImplementedError])
+def test_whatever_tvm_raises_about_a_module_is_a_breach(
+    tiny_matmul: Any, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error("InternalError: Check failed")
+
+    monkeypatch.setattr("costhub.dataset.check.deep.workload_row", fails)
+    monkeypatch.setattr("costhub.dataset.check.deep.replay", fails)
+
+    assert module_row(tiny_matmul.module_json) is None
+    assert canonical_trace(tiny_matmul.module_json, tiny_matmul.traces[0], tiny_matmul.target) is None
 
 
 def test_a_trace_that_brings_tvm_down_is_a_breach_and_the_child_serves_again(tiny_matmul: Any) -> None:

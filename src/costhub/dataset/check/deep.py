@@ -16,11 +16,9 @@ from costhub.dataset.check.rule import Breach, Rule
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import module_from_json, workload_row
-from costhub.errors import WorkloadError
-from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
 
 _Result = TypeVar("_Result")
-_UNREADABLE = (WorkloadError, MemoryError, ValueError, KeyError, IndexError, TypeError)
 
 FASTEST_PROGRAMS, DRAWN_PROGRAMS = 4, 4
 """Programs replayed for every workload and device: the fastest, which matter most, and some chosen by hash."""
@@ -105,10 +103,10 @@ def check_workload(
 def _none_if_lost(
     child: Child, function: Callable[..., _Result | None], *args: str, timeout_s: float
 ) -> _Result | None:
-    """The result of a function in the child; also None if a module or a trace brings the child down."""
+    """The result of a function in the child; also None if a module or a trace brings the child down, or TVM fails."""
     try:
         return child.call(function, *args, timeout_s=timeout_s)
-    except (ChildDied, ChildTimeout):
+    except (CallFailed, ChildDied, ChildTimeout):
         return None
 
 
@@ -116,7 +114,7 @@ def module_row(module_json: str) -> dict[str, Any] | None:
     """The row that `workload_row` makes of a module; None if TVM cannot read it. Call it in a child."""
     try:
         return workload_row(_cached_module(module_json), name="", operator="")
-    except _UNREADABLE:
+    except Exception:  # of any kind, from TVM
         return None
 
 
@@ -126,7 +124,7 @@ def canonical_trace(module_json: str, trace: str, target: str) -> str | None:
         if names_intrinsics(trace):
             load_intrinsics(str(json.loads(target)["kind"]))
         return trace_to_json(replay(_cached_module(module_json), trace).trace)
-    except _UNREADABLE:
+    except Exception:  # of any kind, from TVM, or a target without end
         return None
 
 
