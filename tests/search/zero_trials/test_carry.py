@@ -78,6 +78,8 @@ def test_the_outermost_tile_takes_up_the_difference_or_all_but_vectors_share_it(
         '[[["SampleComputeLocation",["b0"],[],["l1"]]],[[0,"a"]]]',
         '[[["SampleComputeLocation",["b0"],[],["l1"]]],[[0,1000000000000000000000000000000]]]',
         '[["GetSBlock"],[]]',
+        '[[["Annotate",["b0",2305843009213693952],["meta_schedule.parallel"],[]]],[]]',
+        '[[["Annotate",["b0",-1],["meta_schedule.parallel"],[]]],[]]',
     ],
 )
 def test_traces_that_tvm_does_not_write_are_not_read(trace: str) -> None:

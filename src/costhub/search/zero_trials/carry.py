@@ -34,7 +34,7 @@ _PARALLEL = "meta_schedule.parallel"
 _NOWHERE, _MOST_LOOPS = -2, 1024
 """Places of a block among the loops around it: -2 inlines it, -1 leaves it at the root."""
 _MOST_EXTENT = 1 << 31
-"""Of a loop that TVM tiles."""
+"""Of a loop that TVM tiles, and of a number in an annotation, which is multiplied by cores and has 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ class TraceDecisions:
                 return None
             bare, size = without_size(first[place])
             if size is not None:
+                if not 0 <= size < _MOST_EXTENT:
+                    return None
                 sizes.append((place, size))
             first[place] = [kind, [], [], bare[3]] if kind == _BLOCK else bare
         structure = hashlib.sha256(json.dumps(first, separators=(",", ":")).encode()).hexdigest()
