@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,17 @@ def test_the_head_knows_its_files_by_their_bytes(repo: RemoteRepo, tmp_path: Pat
         assert not found.has(name, tmp_path / "same")
     assert found.sizes == {"README.md": len(CARD), "a.parquet": 4}
     assert RemoteRepo("acme/nothing", "dataset").head() is None
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 90, None, "4", 1.5, True])
+def test_a_size_that_no_file_has_is_a_sentence(repo: RemoteRepo, size: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def entries(files: dict[str, bytes]) -> list[dict[str, Any]]:
+        return [{"type": "file", "path": name, "size": size, "oid": "0" * 40} for name in files]
+
+    monkeypatch.setattr(sys.modules["loopback_hub"], "_entries", entries)
+
+    with pytest.raises(HubError, match=r"lists README.md with .* bytes, as no Hugging Face hub does"):
+        repo.head()
 
 
 def test_git_names_files_as_we_do(tmp_path: Path) -> None:

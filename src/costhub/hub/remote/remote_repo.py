@@ -28,6 +28,8 @@ _READ_ONLY = (405, 501)
 _CHUNK_BYTES = 1 << 20
 MOST_LISTED = 200_000
 """Maximum number of entries in a listing; the hub itself recommends fewer than 100,000 files."""
+MOST_LISTED_BYTES = 1 << 40
+"""Maximum size of a file in a listing; the hub itself takes no larger one."""
 ATTEMPTS = 6
 """Attempts to commit, each on a new head after someone else moved it."""
 
@@ -116,6 +118,12 @@ class RemoteRepo:
             entries = [entry for entry in itertools.islice(tree, MOST_LISTED) if isinstance(entry, RepoFile)]
         if len(entries) == MOST_LISTED:
             raise HubError(f"{self.address} lists {MOST_LISTED:,} files or more, more than any costhub repository has.")
+        for entry in entries:  # what is downloaded is limited by these
+            if type(entry.size) is not int or not 0 <= entry.size <= MOST_LISTED_BYTES:
+                raise HubError(
+                    f"{self.address} lists {clean(entry.path, 100)} with {entry.size!r:.40} bytes, as no Hugging Face "
+                    "hub does. Check HF_ENDPOINT; if it is right, report this to the operator of the server."
+                )
         files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in entries}
         return Head(commit, files, {entry.path: entry.size for entry in entries})
 
