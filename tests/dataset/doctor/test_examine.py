@@ -252,6 +252,16 @@ def test_a_damaged_workload_is_found_and_costs_its_own_records_only(
     assert left == ({"DB18"} if "DB18" in rules else set())
 
 
+def test_copies_of_a_workload_share_its_text(search: Any, tmp_path: Path) -> None:
+    workload_twice(search)
+
+    workloads = examine(search.write(tmp_path / "db"), replay=False).workloads
+
+    assert workloads[2].examined.row["module_json"] is workloads[0].examined.row["module_json"]
+    assert workloads[2].examined.line is workloads[0].examined.line
+    assert workloads[2].name == f"{workloads[0].name}_2"
+
+
 def test_failures_are_notes_and_a_workload_of_failures_a_warning(search: Any, contents: Any, tmp_path: Path) -> None:
     said, loaded = contents
     for number in range(12):

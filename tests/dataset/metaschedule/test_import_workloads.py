@@ -11,12 +11,12 @@ from tvm import te
 
 from costhub.dataset.metaschedule.import_pool import ImportPool
 from costhub.dataset.metaschedule.import_workloads import (
+    UniqueNames,
     WorkloadNaming,
     default_name,
     load_workloads,
     name_workloads,
     parse_names,
-    unique_name,
 )
 from costhub.dataset.metaschedule.lines import ImportReport
 from costhub.dataset.workload import module_to_json
@@ -52,11 +52,44 @@ def test_there_must_be_a_name_per_workload() -> None:
 
 def test_made_names_are_unique() -> None:
     row = {"operator": "matmul", "shapes": "[[8, 8], []]"}
-    taken: set[str] = set()
+    names = UniqueNames()
     for expected in ("matmul_8x8_scalar", "matmul_8x8_scalar_2", "matmul_8x8_scalar_3"):
-        name = unique_name(default_name(row), taken)
-        assert name == expected
-        taken.add(name)
+        assert names.take(default_name(row)) == expected
+    names.release("matmul_8x8_scalar_2")
+    assert names.take("matmul_8x8_scalar") == "matmul_8x8_scalar_2"
+    twice = UniqueNames(["a", "a"])
+    twice.release("a")
+    assert twice.take("a") == "a_2"
+
+
+def test_a_name_is_found_without_trying_all_numbers() -> None:
+    class Counted(str):
+        tried = 0
+
+        def __format__(self, spec: str) -> str:
+            Counted.tried += 1
+            return str(self)
+
+    names, name = UniqueNames(), Counted("matmul")
+    made = [names.take(name) for _ in range(1000)]
+
+    assert made[-1] == "matmul_1000"
+    assert Counted.tried < 2000
+
+
+def test_copies_of_a_workload_share_its_text_and_too_many_are_refused(
+    tmp_path: Path, database: Any, pool: ImportPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes((database.workloads[0] + b"\n") * 3)
+
+    found = load_workloads(path, pool, ImportReport(), names=["a", None, None]).found
+
+    assert found[0].row["module_json"] is found[2].row["module_json"]
+    assert [found[number].row["name"] for number in range(3)] == ["a", "", ""]
+    monkeypatch.setattr("costhub.dataset.metaschedule.import_workloads.MOST_WORKLOADS", 2, raising=False)
+    with pytest.raises(DataError, match="has more than 2 workloads"):
+        load_workloads(path, pool, ImportReport(), names=None)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costhub.dataset.check.texts import MOST_TEXT_BYTES
 from costhub.dataset.metaschedule import lines as module
 from costhub.dataset.metaschedule.lines import (
     MOST_REFUSALS,
@@ -109,6 +110,15 @@ ARGUMENTS = [["TENSOR", "float32", [16, 16]]]
 
 def line(run_secs: Any = (1e-3,), *, workload: Any = 0, trace: Any = TRACE, arguments: Any = ARGUMENTS) -> bytes:
     return json.dumps([workload, [trace, run_secs, {"kind": "llvm"}, arguments]]).encode()
+
+
+def test_a_target_is_as_long_as_the_check_accepts() -> None:
+    assert MOST_TEXT_BYTES["target"] == module.MOST_TARGET_BYTES
+    longest = json.dumps({"kind": "x" * (MOST_TEXT_BYTES["target"] - len('{"kind":""}'))})
+
+    assert parse_record(f"[0,[[[],[]],[1.0],{longest},[]]]".encode()).run_s == (1.0,)
+    with pytest.raises(DataError, match="its target has more than 16,384 bytes"):
+        parse_record(f'[0,[[[],[]],[1.0],{longest[:-2]}x"}},[]]]'.encode())
 
 
 def test_a_record_has_what_the_line_says() -> None:

@@ -22,9 +22,9 @@ from costhub.dataset.metaschedule.import_workloads import MOST_LINE_BYTES as MOS
 from costhub.dataset.metaschedule.import_workloads import (
     ImportedWorkload,
     ImportedWorkloads,
+    UniqueNames,
     default_name,
     loaded_workloads,
-    unique_name,
 )
 from costhub.dataset.metaschedule.lines import (
     BLANK,
@@ -196,8 +196,9 @@ class _Examiner:
 
     def read_workloads(self, path: Path) -> None:
         """Reads every workload; unreadable lines count, blank ones do not."""
-        log, taken, digest = self._found.log, set[str](), hashlib.sha256()
+        log, names, digest = self._found.log, UniqueNames(), hashlib.sha256()
         firsts: dict[str, tuple[int, int]] = {}
+        texts: dict[str, ExaminedWorkload] = {}
         lines = (line for line in read_lines(path, most_bytes=MOST_WORKLOAD_BYTES) if _is_filled(line, path, log))
         for number, (line, reply) in enumerate(loaded_workloads(lines, self._pool)):
             digest.update(line.text + b"\n")
@@ -209,13 +210,15 @@ class _Examiner:
                 continue
             workload_id = str(reply.row["workload_id"])
             tvm_version = self._found.origins.get(workload_id, reply.tvm_version)
-            name = unique_name(default_name(reply.row), taken)
-            taken.add(name)
+            name = names.take(default_name(reply.row))
+            # Copies share the texts of the first one, which may have megabytes.
+            known = texts.setdefault(workload_id, reply)
+            text = known.line if known.line == reply.line else reply.line
             first, first_line = firsts.setdefault(reply.structural_hash, (number, line.number))
             self._found.workloads[number] = DatabaseWorkload(
-                number, name, replace(reply, tvm_version=tvm_version), first
+                number, name, replace(reply, row=known.row, line=text, tvm_version=tvm_version), first
             )
-            self._known.found[number] = ImportedWorkload(reply.row, reply.tvm_version)
+            self._known.found[number] = ImportedWorkload(known.row, reply.tvm_version)
             self._found.contents.add(_workload_digest(workload_id))
             if not reply.is_todays:
                 log.add("DB12", where, f"an older TVM wrote it{f' ({reply.tvm_version})' if reply.tvm_version else ''}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,8 @@ from costhub.errors import DataError
 
 GivenName = str | Mapping[str, Any] | None
 MOST_LINE_BYTES = 64 << 20
+MOST_WORKLOADS = 100_000
+"""Of a database, copies included: each is kept in memory."""
 _BATCH_LINES = 64
 _UNKNOWN: Mapping[str, str | None] = MappingProxyType({})
 
@@ -80,19 +83,39 @@ def default_name(row: Mapping[str, Any]) -> str:
     return "_".join([row["operator"], *shapes])
 
 
-def unique_name(name: str, taken: set[str]) -> str:
-    """The name, with a number appended if it is taken already.
+class UniqueNames:
+    """Makes names unique with a number behind those that are taken.
+
+    Args:
+        taken: Names that are in use, as often as they are.
 
     Example:
-        >>> unique_name("matmul", {"matmul", "matmul_2"})
-        'matmul_3'
+        >>> names = UniqueNames(["matmul", "matmul_2"])
+        >>> [names.take("matmul"), names.take("matmul"), names.take("softmax")]
+        ['matmul_3', 'matmul_4', 'softmax']
     """
-    if name not in taken:
-        return name
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = Counter(taken)
+        self._next: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        """The name, with the smallest number of 2 or more that makes it unique if it is taken; it is taken then."""
+        found = name
+        if name in self._taken:
+            number = self._next.get(name, 2)  # a million copies of a workload would try all numbers each time
+            while (found := f"{name}_{number}") in self._taken:
+                number += 1
+            self._next[name] = number + 1
+        self._taken[found] += 1
+        return found
+
+    def release(self, name: str) -> None:
+        """Gives a name back."""
+        self._taken[name] -= 1
+        if not self._taken[name]:
+            del self._taken[name]
+        self._next.clear()
 
 
 def _name_text(value: Any) -> str:
@@ -149,8 +172,17 @@ def loaded_workloads(lines: Iterable[Line], pool: ImportPool) -> Iterator[tuple[
     Args:
         lines: The lines.
         pool: Its children read them.
+
+    Raises:
+        DataError: They are more than `MOST_WORKLOADS`.
     """
+    count = 0
     for batch in batches(lines, _BATCH_LINES):
+        count += len(batch)
+        if count > MOST_WORKLOADS:
+            raise DataError(
+                f"The database has more than {MOST_WORKLOADS:,} workloads, and no search has a thousandth of them."
+            )
         yield from zip(batch, pool.load([line.text for line in batch]), strict=True)
 
 
@@ -175,11 +207,15 @@ def load_workloads(
         DataError: The file cannot be read or holds no workload, or the names do not fit.
     """
     workloads, digest = ImportedWorkloads(), hashlib.sha256()
+    rows: dict[str, dict[str, Any]] = {}
     for number, (line, reply) in enumerate(loaded_workloads(_workload_lines(path, report), pool)):
         digest.update(line.text + b"\n")
         if isinstance(reply, LoadedWorkload):
-            version = origins.get(str(reply.row["workload_id"]), reply.tvm_version)
-            workloads.found[number] = ImportedWorkload(reply.row, version)
+            key = str(reply.row["workload_id"])
+            # Copies share the text of the first one, which may have megabytes.
+            workloads.found[number] = ImportedWorkload(
+                dict(rows.setdefault(key, reply.row)), origins.get(key, reply.tvm_version)
+            )
         else:
             workloads.lost[number] = f"its workload (line {line.number}) could not be imported"
             report.refuse(path.name, line.number, line.why or reply)
@@ -210,12 +246,14 @@ def name_workloads(workloads: ImportedWorkloads, there: Sequence[Mapping[str, An
         there: Existing rows of the folder; one is replaced only if the user names its workload.
     """
     names = {row["workload_id"]: row["name"] for row in there}
+    unique = UniqueNames(names.values())
     rows: dict[str, dict[str, Any]] = {}
     for workload in workloads.found.values():
         key = workload.workload_id
         if key in rows or (key in names and not workload.is_named):
             continue
-        taken = {name for other, name in names.items() if other != key}
-        names[key] = unique_name(workload.row["name"] or default_name(workload.row), taken)
+        if key in names:
+            unique.release(names[key])
+        names[key] = unique.take(workload.row["name"] or default_name(workload.row))
         rows[key] = workload.row | {"name": names[key]}
     return list(rows.values())

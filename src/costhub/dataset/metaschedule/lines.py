@@ -42,6 +42,8 @@ MOST_EMPTY_STREAMS = 1000
 """Streams in a row that hold no text: each takes 32 bytes of a file, and longer to read than as much text."""
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
+MOST_TARGET_BYTES = 16 << 10
+"""As many as `costhub check` accepts in a row; TVM parses each target."""
 STORED_FAILURE_S = 1e10
 """The seconds that MetaSchedule's AddToDatabase stores for a program that did not build or run."""
 FAILED_FROM_S = 1e9
@@ -244,12 +246,15 @@ def parse_record(line: bytes) -> Record:
         raise DataError(f"its workload {workload!r:.40} is not a whole number, 0 or more")
     if not (isinstance(instructions, list) and isinstance(decisions, list)):
         raise DataError("its trace is not a pair of instructions and decisions")
+    target_text = _dump_json(target)
+    if len(target_text) > MOST_TARGET_BYTES:
+        raise DataError(f"its target has more than {MOST_TARGET_BYTES:,} bytes")
     run_s = _run_s(run_secs)
     return Record(
         workload,
         _dump_json([instructions, decisions]),
         run_s,
-        _dump_json(target),
+        target_text,
         _arguments(arguments),
         status="ok" if run_s else "unknown_error",
         error=None if run_s else NO_REASON,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.import_workloads import unique_name
+from costhub.dataset.metaschedule.import_workloads import UniqueNames
 from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard_set import MERGE_ROWS, add_shard, remove_temporaries
 from costhub.errors import HubError
@@ -68,10 +68,9 @@ def _describe(new: DataFolder, grown: DataFolder) -> None:
     held = set(grown.workloads(["workload_id"])["workload_id"].to_pylist())
     missing = [row for row in new.workloads().to_pylist() if row["workload_id"] not in held]
     # Imports make names from operators and shapes, which other workloads may share.
-    taken = set(grown.workloads(["name"])["name"].to_pylist())
+    names = UniqueNames(grown.workloads(["name"])["name"].to_pylist())
     for row in missing:
-        row["name"] = unique_name(row["name"], taken)
-        taken.add(row["name"])
+        row["name"] = names.take(row["name"])
     if missing:
         grown.put_workloads(missing)
 
