@@ -15,7 +15,7 @@ from typing import Any
 from costhub.api.doctor import doctor as examine
 from costhub.api.doctor import merge
 from costhub.dataset.doctor.coverage import NetworkCoverage
-from costhub.dataset.metaschedule.lines import FAILED_S, RECORDS_FILE, WORKLOADS_FILE
+from costhub.dataset.metaschedule.lines import FAILED_FROM_S, RECORDS_FILE, WORKLOADS_FILE
 from costhub.errors import DataError
 from scripts.bench.data.doctor_folders import SEARCHED, contents, loaded, searched
 
@@ -37,7 +37,7 @@ def _copy(folder: Path, out: Path, records: Sequence[str]) -> Path:
 
 def _tuned(records: Sequence[str]) -> set[int]:
     """The numbers of the workloads with a program that ran."""
-    return {number for number, (_, seconds, *_) in map(json.loads, records) if min(seconds) < FAILED_S}
+    return {number for number, (_, seconds, *_) in map(json.loads, records) if min(seconds) < FAILED_FROM_S}
 
 
 def coverage_rows(folder: Path, network: str, other: Path | None, place: Path) -> Iterator[dict[str, Any]]:

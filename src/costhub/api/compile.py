@@ -226,8 +226,7 @@ def compile(
     folders = data_folders(options.data)
     check_held_out(options.without, folders)
     subjects = read_subjects(what, Path(out))
-    subjects.check()
-    subjects.check_different()
+    subjects.check_once()
     check_lowering(subjects, options.lowering)
     from costhub.search.result import OPENING, StageTimer
     from costhub.search.zero_trials.known import KnownSchedules
@@ -237,8 +236,7 @@ def compile(
         found = find_target(device)
         known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
         ranker = chosen.for_device(found.row)
-    run = _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages)
-    return run.run(plan, known)
+    return _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages).run(plan, known)
 
 
 def check_folder(out: Path) -> None:

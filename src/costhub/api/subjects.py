@@ -64,14 +64,15 @@ class Subjects:
             raise WorkloadError("There is nothing to tune or to measure: name a workload, a network or a file.")
         check_names(self.workloads, self.networks, devices)
 
-    def check_different(self) -> None:
-        """Refuses two workloads of one name, whose results would be confused, before TVM is imported.
+    def check_once(self, devices: Sequence[str] = ()) -> None:
+        """As `check`, and refuses two workloads of one name, whose results would be confused.
 
         Raises:
             WorkloadError: Two have the same name.
         """
         from costhub.collector.workloads.suites import find_suites
 
+        self.check(devices)
         suites = (find_suites([name]) for name in self.workloads if Path(name).suffix != _RELAX)
         names = [workload.name for suite in suites for workload in suite]
         if len(set(names)) < len(names):

@@ -180,8 +180,7 @@ def tune(
     for name in local_devices(device):
         for choice in filter(None, (chosen, draft)):
             choice.check_local_kind(name)
-    subjects.check(local_devices(device))
-    subjects.check_different()
+    subjects.check_once(local_devices(device))
     check_lowering(subjects, options.lowering, local_devices(device))
     check_boards(device)
     return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
