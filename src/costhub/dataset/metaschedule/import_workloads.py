@@ -181,7 +181,7 @@ def loaded_workloads(lines: Iterable[Line], pool: ImportPool) -> Iterator[tuple[
         count += len(batch)
         if count > MOST_WORKLOADS:
             raise DataError(
-                f"The database has more than {MOST_WORKLOADS:,} workloads, and no search has a thousandth of them."
+                f"The database has more than {MOST_WORKLOADS:,} workloads, far more than any search writes."
             )
         yield from zip(batch, pool.load([line.text for line in batch]), strict=True)
 
