@@ -51,6 +51,7 @@ def on_database(words: str, spoil: SpoilDatabase) -> Callable[[Place], Command]:
 IMPORT = "import metaschedule DB --device DEVICE --out OUT"
 DOCTOR = "doctor DB --fix OUT"
 MERGE = "merge DB --out OUT"
+COVER = "doctor DB --no-replay --network bert_tiny"
 
 
 def copy_lacks(place: Place, answer: Answer) -> str:
@@ -186,6 +187,24 @@ def _targets(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
     return [*lines, *(with_record(lines[0], target=each) for each in (*odd, *more))]
 
 
+def _all_for(**more: Any) -> SpoilDatabase:
+    """Each record for one other target."""
+
+    def spoil(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
+        del folder, place
+        return [with_record(line, target={**json.loads(line)[1][2], **more}) for line in lines]
+
+    return spoil
+
+
+def _many(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """More workloads than any search has, none of which can be read."""
+    del place
+    with (folder / WORKLOADS).open("ab") as file:
+        file.write(b'["1","x"]\n' * 120_000)
+    return lines
+
+
 def _pickles(folder: Path, lines: list[bytes], place: Place) -> None:
     del lines
     for name in (WORKLOADS, RECORDS):
@@ -235,6 +254,12 @@ _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
     ("126n", "doctor, costhub_origin.json is a named pipe", "doctor DB", _origin(None), "either", no_harm),
     ("126o", "doctor, costhub_origin.json nested 100,000 deep", "doctor DB", _origin(deep(10**5).encode()), "either",
      no_harm),
+    ("126p", "doctor --network, records for a machine on which LLVM crashes", COVER,
+     _all_for(mtriple="../../x-linux-gnu"), "refused", no_harm),
+    ("126q", "doctor --network, records for a CPU whose name a terminal obeys", COVER, _all_for(mcpu="\x1b[2J"),
+     "either", reaches_terminal),
+    ("126r", "doctor, 120,000 workloads that cannot be read", "doctor DB", _many, "refused", no_harm),
+    ("126s", "doctor, targets of 100 kB", "doctor DB", _all_for(mcpu="x" * 10**5), "refused", no_harm),
 )  # fmt: skip
 
 

@@ -74,6 +74,11 @@ def _decisions(decisions: list[Any]) -> SpoilResults:
     return spoil
 
 
+def _other(**parts: Any) -> SpoilResults:
+    """One more record, with another trace or target."""
+    return lambda out, lines, place: [*lines, with_record(lines[0], **parts)]
+
+
 def _pipe(name: str) -> SpoilResults:
     def spoil(out: Path, lines: list[bytes], place: Place) -> list[bytes] | None:
         del place
@@ -88,11 +93,24 @@ def _link(name: str, target: str = "") -> SpoilResults:
     """A link in the place of a file; to the user's own file by default."""
 
     def spoil(out: Path, lines: list[bytes], place: Place) -> list[bytes] | None:
+        (out / name).parent.mkdir(exist_ok=True)
         (out / name).unlink(missing_ok=True)
         (out / name).symlink_to(target or place.secret)
         return None if name == RECORDS else lines
 
     return spoil
+
+
+def _linked_pictures(out: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """The folder of the pictures is a link to a folder of the user's."""
+    (out / "plots").symlink_to(place.secret.parent)
+    return lines
+
+
+def picture_elsewhere(place: Place, answer: Answer) -> str:
+    """A harm: pictures are in a folder of the user's."""
+    found = list(place.secret.parent.glob("*.svg"))
+    return f"{found[0].name} was written elsewhere" if found else secret_changed(place, answer)
 
 
 def _circle(out: Path, lines: list[bytes], place: Place) -> list[bytes]:
@@ -142,6 +160,11 @@ _HOSTILE = f"{ESCAPES}{SCRIPT}"
 _NAMED = {name: _HOSTILE for name in ("device", "model", "method", "command", "model_reason", "machine")}
 _ROW = {"workload": _HOSTILE, "trials": 1, "failures": 0, "seconds": 1.0, "untuned_us": 9.0, "best_us": 5.0}
 _NETWORK = {"network": _HOSTILE, "error": _HOSTILE, "library": _HOSTILE}
+_POSTPROC: list[Any] = [[["EnterPostproc", [CIRCLE], [], []]], []]
+_LOOPS: list[Any] = [["AddUnitLoop", ["b0"], [], [f"l{number}"]] for number in range(20_000)]
+_ENDLESS: list[Any] = [[["GetSBlock", [], ["root", "main"], ["b0"]], *_LOOPS], []]
+_OPTIONS = {"kind": "llvm", "num-cores": 2, "cl-opt": ["-print-after-all"]}
+_OBEYED = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": ESCAPES, "num-cores": 2}
 _TUNED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (
     ("128a", "a decision of no instruction", _decisions([[10**6, [1, 2]]]), "either", no_harm),
     ("128b", "tiles of size 0", _decisions([[n, [0, 0, 0, 0]] for n in range(12)]), "either", no_harm),
@@ -164,6 +187,18 @@ _TUNED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (
      tuned(workloads=[{**_ROW, "curve": [[1, 1.0, 5.0]]}], networks=[_NETWORK]), "either", page_obeys),
     ("128aa", "a workload whose nodes name one another in a circle", _circle, "either", no_harm),
     ("128s", "a report whose page is a link to the user's own file", _link("report.html"), "either", secret_changed),
+    ("128ab", "a schedule about itself, in a circle", _other(trace=_POSTPROC), "refused", no_harm),
+    ("128ac", "a schedule of 20,000 loops of one step", _other(trace=_ENDLESS), "either", no_harm),
+    ("128ad", "a record whose target has options of LLVM", _other(target=_OPTIONS), "refused", no_harm),
+    ("128ae", "a record whose target hides its options of LLVM in the text of its host",
+     _other(target={"kind": "llvm", "host": json.dumps(_OPTIONS)}), "refused", no_harm),
+    ("128af", "a record whose target a terminal obeys", _other(target=_OBEYED), "refused", reaches_terminal),
+    ("128ag", "an unfinished report that is a link to the user's own file", _link("report.md.part"), "either",
+     secret_changed),
+    ("128ah", "an unfinished report that is a named pipe", _pipe("report.md.part"), "either", no_harm),
+    ("128ai", "a picture that is a link to the user's own file", _link("plots/kernels.svg"), "either", secret_changed),
+    ("128aj", "pictures whose folder is a link to a folder of the user's", _linked_pictures, "refused",
+     picture_elsewhere),
 )  # fmt: skip
 _COMPILED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (
     ("128t", "a report whose workloads are numbers", _compiled(workloads=[1, None, "x"]), "either", no_harm),
@@ -182,4 +217,5 @@ def attempts() -> Iterator[Attempt]:
     for words, tried in ((TUNE, _TUNED), (COMPILE, _COMPILED)):
         for kind, what, spoil, expected, harm in tried:
             verb = words.split()[0]
-            yield Attempt(kind, FAMILY, f"{verb} --out, {what}", into(words, spoil), expected, harm=harm, limit_s=120)
+            yield Attempt(kind, FAMILY, f"{verb} --out, {what}", into(words, spoil), expected, harm=harm,
+                          limit_s=240 if kind == "128ac" else 120)  # fmt: skip
