@@ -324,7 +324,11 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
 
 
 def _multiplies_bf16(target: str) -> bool:
-    """Asks LLVM in a child process: it crashes on some machines that a target may name, and prints unknown CPUs."""
+    """Asks LLVM in a child process: it crashes on some machines that a target may name, and prints unknown CPUs.
+
+    Raises:
+        DataError: It crashes.
+    """
     from costhub.collector.workloads.network_source import multiplies_bf16
     from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
     from costhub.isolation.limits import FOR_STRANGERS
@@ -333,5 +337,10 @@ def _multiplies_bf16(target: str) -> bool:
     try:
         with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
             return child.call(multiplies_bf16, target, timeout_s=_LLVM_S)
-    except (CallFailed, ChildDied, ChildTimeout, ValueError):
+    except (CallFailed, ValueError):
         return False
+    except (ChildDied, ChildTimeout) as error:
+        raise DataError(
+            f"LLVM crashes on the target of the records, {target!r:.200}, so no kernel of the network can be made for "
+            "it. Leave --network out."
+        ) from error
