@@ -43,6 +43,12 @@ def test_its_outputs_are_those_of_one_run_without_errors() -> None:
     assert re.findall(r"/(?:home|root|tmp|work)/", TEXT) == []
 
 
+def test_the_model_that_it_shows_is_the_shipped_one() -> None:
+    shown = next("".join(output["text"]) for output in CODE[1]["outputs"])
+
+    assert shown == f"{costhub.load_model(shown.partition(':')[0])}\n", "run `python -m scripts.release notebook` again"
+
+
 def test_what_it_names_exists() -> None:
     for cell in CODE:
         for node in ast.walk(ast.parse(source(cell))):

@@ -240,13 +240,15 @@ NETWORK_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def parts_table(result: Mapping[str, Any]) -> str:
-    """One line per network: the latency without and with a part of the compilation, and their ratio.
+    """One line per network and part: the latency without and with a part of the compilation, and their ratio.
 
     Args:
         result: `rows` of the benchmark `parts`.
     """
+    parts = {row.get("part") for row in result["rows"]}
     columns = [
         TableColumn("network", "network"),
+        *([TableColumn("part", "part")] if len(parts) > 1 else []),
         number("without_ms", "without (ms)", ".2f"),
         number("with_ms", "with (ms)", ".2f"),
         number("ratio", "ratio", ".3f"),
@@ -256,7 +258,7 @@ def parts_table(result: Mapping[str, Any]) -> str:
     return markdown_table(rows, columns) if rows else "Not measured yet."
 
 
-NETWORK_TABLES |= {"prefetch": parts_table, "one_pass": parts_table}
+NETWORK_TABLES |= dict.fromkeys(("prefetch", "one_pass", "kernel_passes"), parts_table)
 
 
 ENGINE_CHIPS = (

@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
+from costhub.errors import WorkloadError
+
 EMULATOR = "emulator"
 """The vendor of an emulated CPU: measurements there are of the emulation."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -20,6 +22,20 @@ def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
     """
     folded = {k.casefold(): k for k in known}
     return [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.5)]
+
+
+def check_different(names: Sequence[str]) -> None:
+    """Refuses two workloads of one name, under which their results would be confused.
+
+    Raises:
+        WorkloadError: Two have the same name.
+    """
+    if len(set(names)) < len(names):
+        name = max(names, key=names.count)
+        raise WorkloadError(
+            f"Each workload is taken once, but two are called {name}. Name each one once, or pass a dictionary in "
+            "Python."
+        )
 
 
 def is_plain_name(value: object, *, most: int | None = None) -> bool:

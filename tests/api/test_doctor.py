@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_each_untuned_kernel_of_a_network_is_one_finding_whatever_the_layouts(se
     assert list(frame["rule"]).count("DB15") == len(found.coverage.kernels)
 
 
-def with_targets(searched: Path, place: Path, more: dict[str, str]) -> Path:
+def with_targets(searched: Path, place: Path, more: dict[str, Any]) -> Path:
     """A copy of a database whose records have other targets."""
     shutil.copytree(searched, place)
     records = place / "database_tuning_record.json"
@@ -57,12 +58,29 @@ def test_a_machine_on_which_llvm_crashes_costs_a_child(searched: Path, tmp_path:
 def test_llvm_does_not_print_a_cpu_of_a_database_here(
     searched: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    folder = with_targets(searched, tmp_path / "db", {"mcpu": "\x1b[31mRED"})
+    folder = with_targets(searched, tmp_path / "db", {"mcpu": "no-such-cpu"})
 
     found = costhub.doctor(folder, network="bert_tiny", replay=False, workers=1, progress=False)
 
     assert found.coverage is not None
-    assert "\x1b" not in capfd.readouterr().err
+    assert "no-such-cpu" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"mcpu": "\x1b[31mRED"}, "cannot be printed"), ({"cl-opt": ["-x:bool=1"]}, "no options of LLVM")],
+)
+def test_a_target_that_tune_would_refuse_is_no_good_record(
+    searched: Path, tmp_path: Path, change: dict[str, Any], why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = with_targets(searched, tmp_path / "db", change)
+
+    found = costhub.doctor(folder, replay=False, workers=1, progress=False)
+
+    assert why in str(found)
+    assert "\x1b" not in str(found) + capfd.readouterr().err
+    with pytest.raises(DataError, match="has no good record"):
+        costhub.doctor(folder, network="bert_tiny", replay=False, workers=1, progress=False)
 
 
 def test_folders_are_merged(searched: Path, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_the_true_order_wins_and_its_reverse_loses(task: tasks.HiddenTask, tmp_p
     frame = found.to_pandas()
     assert (list(frame["model"]), list(frame["workloads"])) == (["oracle", "reverse"], [4, 4])
     assert list(frame["pairwise"]) == [first.pairwise, 0.0]
+    assert list(frame["level"]) == [True, False]
     assert frame["top_1_se"][1] == last.standard_errors["top_1"]
     assert found.level == (True, False)
     assert [row["level"] for row in found.rows()] == [True, False]

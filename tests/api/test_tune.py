@@ -66,7 +66,7 @@ def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Pat
     assert "`costhub adapt auto --device acme-desk-1c --out my-model/`" in without_model
     assert advice(model, row) == [without_model]
     assert of_other_cpus.startswith(
-        "This model has learned from other CPUs with acme-desk-1c's instruction set; one of"
+        "This model has learned from other CPUs with acme-desk-1c's instruction set; a model for it"
     )
     assert "`costhub adapt auto --device acme-desk-1c --out my-model/`, then `costhub tune" in of_other_cpus
     assert advice(model, x86) == []

@@ -41,8 +41,9 @@ def test_the_commands_on_a_shipped_card_get_that_very_model_for_its_kind_of_devi
     given = command.make_context(verb, words).params
     device = find_device(parse(text).device_id)
     assert device is not None
-    if local_kind(device.kind if device.kind != "cpu" else "auto") is None:
-        # Nothing here measures on such a device, so nothing searches on it.
+    kind = local_kind(device.kind if device.kind != "cpu" else "auto")
+    if kind is None or device.device_id in ("nvidia-k80", "nvidia-v100"):
+        # Nothing here measures on such a device, or compiles for one so old, so nothing searches on it.
         assert verb == "evaluate"
         assert find_model(given["model"]).entry.folder == folder
     else:
@@ -90,7 +91,7 @@ def test_a_search_on_a_gpu_is_not_promised(config: dict[str, Any], evaluation: d
 
     assert use({"kind": "cpu"}).startswith("```bash\ncosthub tune")
     turing = use({"kind": "cuda", "isa_features": ["sm_75"]})
-    assert turing.startswith("When this version of costhub was made, no GPU had been tuned with it yet")
+    assert turing.startswith("When this version of costhub was made, no search had run on a GPU yet")
     assert "costhub tune resnet18.c7 --model acme/one --device cuda" in turing
     volta = use({"kind": "cuda", "isa_features": ["sm_70"]})
     assert volta.startswith("The CUDA packages of this TVM compile for sm_75 (Turing) and later, not for sm_70, so")

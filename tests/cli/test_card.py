@@ -114,7 +114,7 @@ def test_a_card_without_figures_is_refused_with_what_to_do(costhub: Any, model: 
 
 
 def test_a_device_without_data_and_a_data_folder_are_refused(costhub: Any, model: Path, data: Path) -> None:
-    assert "name data with it" in costhub("card", str(model), "--device", "x").err
+    assert "give --data" in costhub("card", str(model), "--device", "x").err
     assert "is not a model folder" in costhub("card", str(data)).err
 
 

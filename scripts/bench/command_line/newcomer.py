@@ -22,7 +22,7 @@ from scripts.tables.search import newcomer_table
 
 EXAMPLES = "examples/newcomer"
 """Folder of the checkout with the newcomer's files."""
-FEW = ("--device", "amd-epyc-zen5-1c", "--workloads", "1", "--seeds", "1", "--trials", "16")
+FEW = ("--device", "amd-epyc-zen5-1c", "--workloads", "1", "--seeds", "1", "--trials-per-workload", "16")
 """What the quick form adds to every command."""
 
 

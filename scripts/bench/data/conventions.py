@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import click
 from huggingface_hub import DatasetCard, ModelCard, constants, errors
 
 from costhub.cards.markdown import CARD
+from costhub.cards.model_facts import METRICS, dataset_figures
 from costhub.dataset.croissant import CROISSANT
-from costhub.hub.catalogue.hubs import EMBEDDED
+from costhub.hub.catalogue.hubs import EMBEDDED, read_config
 from scripts.bench.common import machine, options
 from scripts.bench.common.rows import Row
 from scripts.tables.data import conventions_table
@@ -91,11 +93,29 @@ def card_row(folder: Path) -> Row:
     except Exception as error:  # the class raises what YAML, its own checks and the model index raise
         return {**row, "error": str(error), "answer": None, "why": ""}
     if is_model:
-        given = {each.metric_type: each.metric_value for each in getattr(card.data, "eval_results", None) or ()}
-        wanted = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["totals"]
-        row |= {"results": len(given), "wrong": sorted(k for k in {*given, *wanted} if given.get(k) != wanted.get(k))}
+        row |= evaluation_read(folder, getattr(card.data, "eval_results", None) or ())
     answer, why = asked(card)
     return {**row, "answer": answer, "why": why}
+
+
+def evaluation_read(folder: Path, results: Sequence[Any]) -> Row:
+    """How many figures the card of a model gives, and those that are not in its evaluation.
+
+    Args:
+        folder: The model folder.
+        results: The evaluation results that the hub's class has read, for one dataset or for several.
+    """
+    given = {(each.dataset_type, each.metric_type): each.metric_value for each in results}
+    figures = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
+    parts = {
+        part["dataset"].partition("@")[0]: part
+        for part in dataset_figures(figures, read_config(folder).get("test_datasets") or ())
+    }
+    parts = parts or dict.fromkeys([each.dataset_type for each in results] or [""], figures["totals"])
+    wanted = {(name, metric): part[metric] for name, part in parts.items() for metric in METRICS}
+    wrong = sorted(key for key in {*given, *wanted} if given.get(key) != wanted.get(key))
+    named = [f"{metric} of {name}" if len(parts) > 1 else metric for name, metric in wrong]
+    return {"results": len(given), "wrong": named}
 
 
 def asked(card: Card) -> tuple[str, str]:

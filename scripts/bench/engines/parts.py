@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,23 @@ _TIMEOUT_S = 900.0
 
 @click.command()
 @click.option(
-    "--part", type=click.Choice([*PARTS, *PASSES]), default=PARTS[0], show_default=True, help="What is left out."
+    "--part",
+    "parts",
+    type=click.Choice([*PARTS, *PASSES]),
+    multiple=True,
+    default=PARTS[:1],
+    show_default=True,
+    help="What is left out.",
 )
 @click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
 @options.trials(16)
 @click.option("--threads", default=2, show_default=True, callback=check_threads, help="Of both forms.")
 @click.option("--rounds", default=30, show_default=True, type=click.IntRange(2), help="Turns of each form.")
-@click.option("--searches", type=options.PATH, help="Databases of the benchmark `engines`; those missing are made.")
+@click.option("--searches", type=options.PATH, help="Databases of the benchmark `engines`; what is missing is added.")
 @options.quick("BERT-tiny with 2 trials for each kernel and 3 rounds.")
 @options.json_file()
 def main(
-    part: str,
+    parts: tuple[str, ...],
     networks: tuple[str, ...],
     trials: int,
     threads: int,
@@ -64,11 +71,11 @@ def main(
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="costhub-parts-") as scratch:
         kept = (searches or Path(scratch, "searches")).resolve()
-        for name in networks:
-            say(f"{name}: searching and compiling")
+        for name, part in product(networks, parts):
+            say(f"{name}: searching and compiling with and without {part}")
             how = {"trials": trials, "threads": threads, "rounds": rounds}
-            rows.append(compared(part, name, Path(scratch) / name, kept, **how))
-            machine.write_result(path, {"part": part, "trials": trials, "rows": rows})
+            rows.append({"part": part, **compared(part, name, Path(scratch) / f"{name}-{part}", kept, **how)})
+            machine.write_result(path, {"trials": trials, "rows": rows})
     click.echo(parts_table({"rows": rows}))
 
 
@@ -76,6 +83,8 @@ def compared(
     part: str, name: str, place: Path, searches: Path, *, trials: int, threads: int, rounds: int
 ) -> dict[str, Any]:
     """The times of a network with the same schedules in both forms, as a row.
+
+    Kernels that only one form has are searched as well, and added to the database.
 
     Args:
         part: One of `PARTS` or `PASSES`.
@@ -90,7 +99,7 @@ def compared(
     searched = search_folder(searches, name, "costhub", lowering)
     search_network(network.program, searched, trials=trials, threads=threads, lowering=lowering)
     if part in PASSES:
-        search_kernels_without(part, network.program, searched, trials=trials, lowering=lowering)
+        search_kernels_without(part, network.program, searched, trials=trials, threads=threads, lowering=lowering)
     libraries = {without: place / f"without-{without}.so" for without in (part, None)}
     for without, library in libraries.items():
         compile_tuned(network.program, searched, library, threads=threads, lowering=lowering, part=without)

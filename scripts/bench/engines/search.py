@@ -100,7 +100,9 @@ def search_network(program: Path, folder: Path, *, trials: int, threads: int, lo
     return read_course(folder)
 
 
-def search_kernels_without(part: str, program: Path, folder: Path, *, trials: int, lowering: Lowering) -> int:
+def search_kernels_without(
+    part: str, program: Path, folder: Path, *, trials: int, threads: int, lowering: Lowering
+) -> int:
     """Adds the kernels to a search that a network has only if a pass is left out; returns how many there are.
 
     Those of which the folder has records are not searched again.
@@ -110,8 +112,11 @@ def search_kernels_without(part: str, program: Path, folder: Path, *, trials: in
         program: As for `search_network`.
         folder: The search of the network with the pass.
         trials: For each kernel.
+        threads: As in that search.
         lowering: As in that search.
     """
+    import tvm
+
     from costhub import load_model
     from costhub.api.subjects import MOST_BYTES
     from costhub.collector.measurer import local_measurer
@@ -120,21 +125,23 @@ def search_kernels_without(part: str, program: Path, folder: Path, *, trials: in
     from costhub.dataset.workload import module_from_json, workload_id
     from costhub.search.database import open_database
     from costhub.search.options import Job, Search
+    from costhub.search.strategies.search_space import read_records
     from costhub.search.tune import tune_all
 
-    known = {workload_id(record.workload.mod) for record in open_database(folder).get_all_tuning_records()}
-    target = json.dumps(local_target())
+    target = json.dumps(local_target(threads=threads))
+    records = read_records(open_database(folder), tvm.target.Target(json.loads(target)))
+    known = {workload_id(each.record.workload.mod) for each in records}
     bounds = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)
     with without(part):
         kernels = extract_kernels(str(program), target, bounds, lowering).tasks
     jobs = [Job(each.name, module_from_json(each.module_json)) for each in kernels if each.workload_id not in known]
     if jobs:
-        device = str(identify()["device_id"])
+        device = str(identify(threads=threads)["device_id"])
         with (
             local_measurer(find_local([device])) as measurer,
             bar(len(jobs) * trials, desc=part, unit="trial") as shown,
         ):
-            search = Search(load_model("auto", device=identify()))
+            search = Search(load_model("auto", device=identify(threads=threads)))
             tune_all(jobs, search, measurer, out=folder, trials=trials * len(jobs), on_trial=shown_in(shown))
     return len(jobs)
 

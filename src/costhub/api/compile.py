@@ -24,6 +24,7 @@ from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_su
 from costhub.cards.reports.compile_summary import compile_text
 from costhub.errors import DataError, NetworkError, WorkloadError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
+from costhub.names import check_different
 from costhub.progress import BarWithLines
 from costhub.terminal_text import counted
 from costhub.versions import load_pandas
@@ -293,7 +294,6 @@ class _Compilation:
         """Chooses schedules, compiles networks and writes the report."""
         from costhub.search.database import SearchFolder
         from costhub.search.result import FINISHING, SCHEDULING
-        from costhub.search.tune import check_different
 
         log.info("%s", self.model.line)
         jobs = self.subjects.jobs()
@@ -303,7 +303,7 @@ class _Compilation:
         jobs += network_jobs(networks, target.text, self.options.lowering, stages=self.stages)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
-        check_different(jobs)
+        check_different([job.name for job in jobs])
         with SearchFolder(self.out) as folder:
             # An interrupted compilation leaves a database, which the next one may replace.
             _remove_libraries(self.out)

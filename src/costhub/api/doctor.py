@@ -327,7 +327,7 @@ def _multiplies_bf16(target: str) -> bool:
     """Asks LLVM in a child process: it crashes on some machines that a target may name, and prints unknown CPUs.
 
     Raises:
-        DataError: It crashes.
+        DataError: It crashes, or takes too long.
     """
     from costhub.collector.workloads.network_source import multiplies_bf16
     from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
@@ -337,10 +337,10 @@ def _multiplies_bf16(target: str) -> bool:
     try:
         with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
             return child.call(multiplies_bf16, target, timeout_s=_LLVM_S)
-    except (CallFailed, ValueError):
+    except (CallFailed, ValueError, TypeError, LookupError):
         return False
     except (ChildDied, ChildTimeout) as error:
         raise DataError(
-            f"LLVM crashes on the target of the records, {target!r:.200}, so no kernel of the network can be made for "
-            "it. Leave --network out."
+            f"LLVM crashes on the target of the records, {target!r:.200}, or takes too long, so no kernel of "
+            "the network can be made for it. Leave --network out."
         ) from error

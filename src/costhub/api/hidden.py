@@ -50,8 +50,9 @@ class HiddenScores:
     def level(self) -> tuple[bool, ...]:
         """For each of `evaluations`, whether the first one cannot be told from it.
 
-        It is level if the first one leads it by no more than two standard errors, in top-1 and in pairs: of the
-        difference on the same workloads. Of a single workload there is no standard error, so all are level.
+        An evaluation is level if the first one leads it by no more than two standard errors both in top-1 and in pairs.
+        These are standard errors of the differences on the same workloads. A single workload has none, so all
+        are level.
         """
         first = self.evaluations[0][1]
         return tuple(_is_level(first, evaluation) for _, evaluation in self.evaluations)
@@ -78,11 +79,11 @@ class HiddenScores:
         ]
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with a row per submission: its model, figures and standard errors (`_se`)."""
+        """A ``pandas.DataFrame`` with a row per submission: its model, `level`, figures and errors (`_se`)."""
         rows = []
-        for submission, evaluation in self.evaluations:
+        for (submission, evaluation), level in zip(self.evaluations, self.level, strict=True):
             errors = {f"{name}_se": error for name, error in evaluation.standard_errors.items()}
-            told = {"model": submission.model, "workloads": len(evaluation.workloads)}
+            told = {"model": submission.model, "level": level, "workloads": len(evaluation.workloads)}
             rows.append({**told, **evaluation.totals, **errors})
         return load_pandas().DataFrame(rows)
 
@@ -251,9 +252,12 @@ def score_submissions(submissions: Sequence[str | Path], latencies: str | Path) 
         The figures of each, the best first, and which are level with it; `print` shows a table.
 
     Raises:
+        ArgumentError: There are no submissions.
         DataError: A submission is damaged, does not say what its model was trained on, or does not score exactly the
             programs of the task.
     """
+    if not submissions:
+        raise ArgumentError("There is nothing to score: name at least one submission.")
     hidden = HiddenLatencies.open(latencies)
     programs = hidden.programs()
     found = []

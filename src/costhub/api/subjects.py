@@ -16,6 +16,7 @@ from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 from costhub.files import read_regular, write_replacing
+from costhub.names import check_different
 
 if TYPE_CHECKING:
     from costhub.collector.workload_queue import WorkloadSpec
@@ -74,9 +75,7 @@ class Subjects:
 
         self.check(devices)
         suites = (find_suites([name]) for name in self.workloads if Path(name).suffix != _RELAX)
-        names = [workload.name for suite in suites for workload in suite]
-        if len(set(names)) < len(names):
-            raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
+        check_different([workload.name for suite in suites for workload in suite])
 
     def jobs(self) -> list[Job]:
         """The workloads, without the kernels of networks.

@@ -26,6 +26,7 @@ from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_su
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
 from costhub.errors import ArgumentError, CosthubError, WorkloadError
+from costhub.names import check_different
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -214,12 +215,11 @@ class _Search:
         from costhub.collector.run.evaluator import COLLECTING
         from costhub.search.database import SearchFolder
         from costhub.search.result import FINISHING, OPENING, REPORTING, SEARCHING, StageTimer
-        from costhub.search.tune import check_different
 
         load, stages = load_average(), StageTimer()  # before this search adds to the load
         began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         out, networks, jobs = self.out, self.subjects.networks, self.subjects.jobs()
-        check_different(jobs)  # before the folder is made, as everything that can be told by then
+        check_different([job.name for job in jobs])  # before the folder is made, as everything that can be told by then
         with SearchFolder(out) as folder, ExitStack() as measuring:
             earlier = read_report(out)
             with stages.during(OPENING):
@@ -355,9 +355,9 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
         )
     elif sentences and not parts and measurer.device["kind"] == "cpu":
         sentences.append(
-            f"This model has learned from other CPUs with {device_id}'s instruction set; one of its own gains next to "
-            f"nothing. To make one all the same: `costhub adapt auto --device {device_id} --out my-model/`, "
-            "then `costhub tune ... --model my-model/`."
+            f"This model has learned from other CPUs with {device_id}'s instruction set; a model for it alone would "
+            f"hardly be better. To make one anyway: `costhub adapt auto --device {device_id} --out my-model/`, then "
+            "`costhub tune ... --model my-model/`."
         )
     return sentences
 

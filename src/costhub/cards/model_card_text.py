@@ -27,7 +27,7 @@ _SEARCHED_KINDS = (_OWN_KIND, _CUDA)
 _OLDEST_SM = 75
 """The oldest compute capability (Turing) that the CUDA packages of this TVM compile for."""
 _SM = re.compile(r"sm_([0-9]{2,3})[a-z]?")
-_NEVER_RUN = "When this version of costhub was made, no GPU had been tuned with it yet: expect problems."
+_NEVER_RUN = "When this version of costhub was made, no search had run on a GPU yet: expect problems."
 _KIND = re.compile(r"[a-z]{1,20}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
 """Valid device names in a command that people copy."""

@@ -239,7 +239,7 @@ def command(
     """Adapt the model NAME to a device with measurements in a data folder, or to this machine.
 
     NAME is a name as for `costhub pull`, or auto: the model in the hubs that ranks the first measurements best.
-    WORKLOAD is a kernel, network or suite to measure, as in `costhub tune`; by default all suites are measured.
+    WORKLOAD is a kernel, network or suite to measure, as in `costhub tune`; without it or --data, all suites.
 
     Each new batch first serves as a test: the adapted model, the source and a model trained on the target alone rank
     its programs before they learn from them. OUT gets the adapted model unless another one is clearly better.
@@ -275,7 +275,7 @@ def command(
 
 
 def _check_options(tracker: str | None, key: str | None, device: str, out: Path) -> None:
-    """Refuses boards that are named by half or beside a device, and a folder that holds no model."""
+    """Refuses --tracker without --key or the reverse, boards beside a device, and an --out to be kept."""
     from costhub.models.folder import check_replaceable
 
     check_tracker_options(tracker, key, (device,))

@@ -115,7 +115,7 @@ def command() -> None:
     default="cpu",
     show_default=True,
     type=click.Choice(["cpu", "cuda"]),
-    help="What to offer: the CPU, or the GPU.",
+    help="What to offer: the CPU, or the GPU (never tried on one).",
 )
 @_where_to_listen(9090)
 def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is_trusted: bool, as_json: bool) -> None:

@@ -23,7 +23,7 @@ Example:
     type=click.Choice(["cpu", "cuda"]),
     default="cpu",
     show_default=True,
-    help="What to measure: the CPU, or the GPU.",
+    help="What to measure: the CPU, or the GPU (never tried on one).",
 )
 @click.option("--isa", type=ISA, help="Limit the CPU to an instruction set, which makes it a separate device.")
 @click.option(

@@ -79,7 +79,8 @@ Example:
     "--device",
     default="auto",
     show_default=True,
-    help="The device of this machine to tune for, such as amd-epyc-zen5-1c for one thread; 'auto' is its CPU.",
+    help="The device of this machine to tune for, such as amd-epyc-zen5-1c for one thread; 'auto' is its CPU, "
+    "'cuda' its NVIDIA GPU (never tried on one).",
     metavar="DEVICE",
 )
 @click.option("--tracker", type=TRACKER, help="Tune for the boards of a TVM RPC tracker instead.")
@@ -141,8 +142,8 @@ Example:
     "--beside",
     type=ENGINE,
     multiple=True,
-    help="Time networks in this engine as well, on this machine's CPU; can be given for each engine. Both compute in "
-    "float32; with --precision bf16, OpenVINO chooses. They need `pip install 'costhub[engines]'`.",
+    help="Time networks in this engine as well, on this machine's CPU; may be repeated. Both compute in float32; with "
+    "--precision bf16, OpenVINO chooses. Both need `pip install 'costhub[engines]'`.",
 )
 @click.option(
     "--time-unscheduled",

@@ -14,6 +14,8 @@ from costhub.errors import DataError
 SCHEMA_VERSION = 3
 """Raised with every change of the columns. An added column names that version as `since`; older shards read
 as null there. Since version 3 shards of measurements hold `STORED` columns in place of what follows from them."""
+MOST_TARGET_BYTES = 16 << 10
+"""The longest target that a row, or a record of a database, may have; TVM parses each."""
 HUB_LICENCES = frozenset({"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"})
 """Licences, in small letters, that the Hugging Face hub knows by name, and that rows of a contribution may have."""
 

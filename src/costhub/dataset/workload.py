@@ -156,6 +156,8 @@ LLVM_OPTIONS = "cl-opt"
 def sets_llvm_options(target: Any) -> bool:
     """Whether a target, or its host, sets options of LLVM, as none from a file or a stranger may.
 
+    So may a text that begins as JSON does and cannot be read.
+
     Args:
         target: A TVM target, as parsed from JSON.
 

@@ -21,7 +21,7 @@ from costhub.hub.data import cached_folder, find_data
 from costhub.hub.dataset_documents import shards_hash, tables_hash
 from costhub.hub.pull import pull_resolved, verified_folder
 from costhub.hub.remote.address import HF_PREFIX, REPOSITORY, parse_address
-from costhub.hub.remote.dataset_repo import TABLE_PATTERNS, fetch_tables_at, find_tables, shards_of
+from costhub.hub.remote.dataset_repo import TABLE_PATTERNS, fetch_tables_at, find_tables, shards_of, stored_shards
 from costhub.terminal_text import clean
 
 LOCK_FILE = "costhub.lock"
@@ -381,7 +381,7 @@ def _locked_on_hub(pin: Pin, path: str | Path) -> Path:
         cached = cached_folder(pin.resolved, str(pin.commit), TABLE_PATTERNS)
         if cached is None:
             raise
-        _compare(pin, tables_hash(Path(cached)), path)
+        _compare(pin, shards_hash(stored_shards(Path(cached))), path)
         return Path(cached)
     _compare(pin, shards_hash(shards_of(head)), path)
     return fetch_tables_at(pin.resolved, head)

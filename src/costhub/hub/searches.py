@@ -181,5 +181,5 @@ def _refuse_other_searches(own: DeviceSearches, track: ReplayTrack, path: Path) 
     if own.trials != track.trials:
         raise DataError(
             f"{where} have {own.trials:,} trials (median), those of the leaderboard {track.trials:,}. Play them again "
-            "without --trials."
+            "without --trials-per-workload."
         )

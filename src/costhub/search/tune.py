@@ -12,7 +12,7 @@ from typing import Any
 from costhub.collector.measurer import BuiltProgram, Measurer
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json
-from costhub.errors import WorkloadError
+from costhub.names import check_different
 from costhub.registry import Registry
 from costhub.search.database import SearchDatabase, SearchFolder
 from costhub.search.options import Job, OnTrial, Search
@@ -144,20 +144,9 @@ def _flop(mod: Any) -> float | None:
         return None
 
 
-def check_different(jobs: Sequence[Job]) -> None:
-    """Refuses jobs of the same name, under which their results would be confused.
-
-    Raises:
-        WorkloadError: Two have the same name.
-    """
-    names = [job.name for job in jobs]
-    if len(set(names)) < len(names):
-        raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
-
-
 def _check_jobs(jobs: Sequence[Job], kind: str) -> None:
     """Checks the jobs, and loads TVM's intrinsics for this kind of target."""
-    check_different(jobs)
+    check_different([job.name for job in jobs])
     for job in jobs:
         check_schedulable(job.mod)
     load_intrinsics(kind)

@@ -83,7 +83,7 @@ def test_what_has_no_figures_or_those_of_another_device_gets_no_card(bare: Path,
         card(bare)
     with pytest.raises(DataError, match="The figures are for blit-two"):
         card(bare, elsewhere)
-    with pytest.raises(ArgumentError, match="name data with it"):
+    with pytest.raises(ArgumentError, match="give --data"):
         card(bare, split="one")
     assert not (bare / "README.md").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import tvm
 from hypothesis import given
@@ -68,3 +69,14 @@ def test_what_is_masked_with_the_smallest_number_has_no_share() -> None:
     tvm.compile(tvm.IRModule({"main": kernel}), target=TARGET)(*tensors)
 
     np.testing.assert_allclose(tensors[-1].numpy(), functional.softmax(torch.tensor(data), -1).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_row_of_nothing_but_the_smallest_number_is_shared_evenly(fast: bool) -> None:
+    data = np.full((2, 5), np.finfo("float32").min, "float32")
+    kernel = row_softmax(data.shape, 4, fast=fast).with_attr("global_symbol", "main")
+    tensors: list[Any] = [tvm.runtime.tensor(value) for value in (data, np.zeros_like(data))]
+
+    tvm.compile(tvm.IRModule({"main": kernel}), target=TARGET)(*tensors)
+
+    np.testing.assert_allclose(tensors[-1].numpy(), np.full((2, 5), 0.2), atol=1e-6)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.errors import HubError
-from costhub.hub.remote.dataset_repo import fetch_tables_at, find_tables, shards_of
+from costhub.hub.remote.dataset_repo import fetch_tables_at, find_tables, shards_of, stored_shards
 
 SHARD = "measurements/acme/train-00000-of-00001.parquet"
 FILES = {SHARD: b"rows", "splits/mine.json": b"{}", "README.md": b"text", "sample/train-00000-of-00001.parquet": b"s"}
@@ -22,6 +22,8 @@ def test_shards_and_splits_are_fetched_and_nothing_else(hugging_face: Any) -> No
     assert (head.commit, list(shards_of(head))) == (commit, [SHARD])
     found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert found == {SHARD: b"rows", "splits/mine.json": b"{}"}
+    # Also where the hub lists git's id of a small file, and no sha256.
+    assert stored_shards(folder) == shards_of(head)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from scripts.tables.reference import (
     variables_text,
 )
 
-PRIVATE = {"COSTHUB_PROGRAMS_OF"}
+PRIVATE = {"COSTHUB_CHILD_WITHOUT_TORCH", "COSTHUB_PROGRAMS_OF"}
 """Between a process and its children."""
 
 

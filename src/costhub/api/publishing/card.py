@@ -90,7 +90,9 @@ def card(
         ('README.md', True)
     """
     if data is None and (device or split):
-        raise ArgumentError("--device and --split (device=, split= in Python) select from --data; name data with it.")
+        raise ArgumentError(
+            "--device and --split (device=, split= in Python) select from measurements: give --data (data=) as well."
+        )
     folder = _own_folder(str(model), None if out is None else Path(out))
     config = read_config(folder)
     has_manifest = (folder / MANIFEST).is_file()

@@ -66,7 +66,7 @@ Example:
 @click.option("--seeds", default=5, show_default=True, type=WholeNumber(min=1), help="Searches per workload.")
 @trials_per_workload_option(
     None,
-    "Trials per search, which is of one workload; by default what random search needs to get 95 % of the way from the "
+    "Trials for each workload in one search; by default as many as random search needs to get 95 % of the way from the "
     "median to the optimum, at most 64.",
 )
 @click.option("--all", "every", is_flag=True, help="Include workloads that the model has learned from.")

@@ -101,7 +101,7 @@ class Builder:
             self.processes,
             prepare=partial(_prepare_builds, target, str(self._scratch.path)),
             # For a GPU, the libraries that torch brings may be those that TVM finds.
-            environment=WITHOUT_TORCH if '"llvm"' in target else None,
+            environment=WITHOUT_TORCH if json.loads(target).get("kind") == "llvm" else None,
             limits=limits or Limits.share(self.processes, cpu_s=CPU_ALLOWANCE_S + 2 * timeout_s),
             most_calls=BUILDS_PER_PROCESS,
         )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TRANSFORM_PARAMS = "main_transform_params"
 """The function that `import_network` adds beside ``main``: computations on weights alone."""
-_LANES = "lanes"
+_LANES = "costhub.lanes"
 """Attribute of a module in blocked layouts: channels in a block."""
 _SOFTMAX = "relax.nn.softmax"
 

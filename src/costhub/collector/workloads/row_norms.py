@@ -7,6 +7,7 @@ in the same way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,7 +61,7 @@ def row_norm(rows: int, columns: int, lanes: int, epsilon: float) -> Any:
 def row_softmax(shape: Sequence[int], lanes: int, *, fast: bool) -> Any:
     """The kernel (``tirx.PrimFunc``) of softmax over the last dimension, in float32.
 
-    A row that `lanes` does not divide is copied, with a few of the smallest numbers behind it.
+    A row that `lanes` does not divide is copied, with a few of minus infinity behind it.
 
     Args:
         shape: Of the tensor.
@@ -72,7 +73,7 @@ def row_softmax(shape: Sequence[int], lanes: int, *, fast: bool) -> Any:
     data = te.placeholder((*long, extent(columns)), "float32", name="data")
     full, read = (*long, extent(chunks * lanes)), data
     if columns % lanes:
-        least = tirx.min_value("float32")
+        least = tirx.const(-math.inf, "float32")
         read = te.compute(full, lambda *m: tirx.if_then_else(m[-1] < columns, data[m], least), name="padded")
     top = _in_lanes(lambda *m: read[m], long, (chunks, lanes), (te.max, "top"))
     below = te.compute(full, lambda *m: read[m] - top[m[:-1]], name="below")

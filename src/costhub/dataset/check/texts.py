@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.check.measurements import Mask, RowRule, Rows, TableRule
-from costhub.dataset.schema import HUB_LICENCES, columns_of
+from costhub.dataset.schema import HUB_LICENCES, MOST_TARGET_BYTES, columns_of
 from costhub.versions import costhub_version
 
-MOST_TEXT_BYTES = {"trace": 1 << 20, "target": 16 << 10, "error": 16 << 10}
+MOST_TEXT_BYTES = {"trace": 1 << 20, "target": MOST_TARGET_BYTES, "error": 16 << 10}
 """The longest trace seen so far has 4 kB, the longest error text that the collector keeps 1 kB."""
 MOST_NAME_BYTES = 256
 MOST_REPEATS = 10_000
-MOST_ENTRY_BYTES = {"module_json": 32 << 20, "shapes": 64 << 10, "target": 16 << 10, "probe_method": 16 << 10}
+MOST_ENTRY_BYTES = {"module_json": 32 << 20, "shapes": 64 << 10, "target": MOST_TARGET_BYTES, "probe_method": 16 << 10}
 MOST_ITEMS = 10_000
 TEXT_COLUMNS = tuple(c.name for c in columns_of("measurements") if c.type == pa.string())
 # Terminals interpret the escape character and its relatives above 127; the others reverse or hide what follows.

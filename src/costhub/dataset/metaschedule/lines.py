@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from costhub.dataset.schema import MOST_TARGET_BYTES
 from costhub.errors import DataError
 from costhub.files import open_regular
 from costhub.terminal_text import clean, counted
@@ -42,8 +43,6 @@ MOST_EMPTY_STREAMS = 1000
 """Streams in a row that hold no text: each takes 32 bytes of a file, and longer to read than as much text."""
 MOST_XZ_MEMORY = 256 << 20
 """`xz -9` needs 65 MiB to decompress."""
-MOST_TARGET_BYTES = 16 << 10
-"""As many as `costhub check` accepts in a row; TVM parses each target."""
 STORED_FAILURE_S = 1e10
 """The seconds that MetaSchedule's AddToDatabase stores for a program that did not build or run."""
 FAILED_FROM_S = 1e9

@@ -12,7 +12,7 @@ from typing import Any
 from costhub.dataset.metaschedule.old_graph import is_old
 from costhub.dataset.metaschedule.origin import is_tvm_version
 from costhub.dataset.metaschedule.rebuild import rebuild, rebuild_object
-from costhub.dataset.workload import module_from_json, parse_target
+from costhub.dataset.workload import LLVM_OPTIONS, module_from_json, parse_target, sets_llvm_options, target_texts
 from costhub.errors import WorkloadError
 
 _RENAMED_INSTRUCTIONS = {"GetBlock": "GetSBlock"}
@@ -84,7 +84,8 @@ def translate_target(target: str) -> tuple[str, str]:
         The target as canonical JSON, and the device kind (``cpu``, ``cuda``, ...).
 
     Raises:
-        WorkloadError: It has none of these forms, or a kind that TVM does not know.
+        WorkloadError: It has none of these forms, or a kind that TVM does not know, or sets options of LLVM, or holds
+            characters that cannot be printed.
 
     Example:
         >>> translate_target('"llvm -mcpu=znver4 -num-cores 2 -link-params=1"')
@@ -94,6 +95,10 @@ def translate_target(target: str) -> tuple[str, str]:
     options = _parse_options(value) if isinstance(value, str) else value
     if not isinstance(options, dict):
         raise WorkloadError(f"The target {target:.200} is neither an object nor a string.")
+    if sets_llvm_options(options):
+        raise WorkloadError(f"The target {target!r:.200} has {LLVM_OPTIONS}: no options of LLVM are taken from a file.")
+    if not all(part.isprintable() for part in target_texts(options)):
+        raise WorkloadError(f"The target {target!r:.200} has characters that cannot be printed.")
     text = json.dumps(_accepted_options(options), separators=(",", ":"), sort_keys=True)
     return text, _device_kind(parse_target(text))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from costhub.errors import HubError
 from costhub.hub.remote.hugging_face import readable_errors, xet_as_client_errors
-from costhub.hub.remote.remote_repo import Head, RemoteRepo
+from costhub.hub.remote.manifest import hash_file
+from costhub.hub.remote.remote_repo import Head, RemoteRepo, blob_id
 from costhub.hub.remote.watch import watched
 from costhub.terminal_text import clean
 
@@ -18,6 +19,7 @@ _SHARD = re.compile(rf"(?:devices|workloads|measurements/{_DEVICE})/train-\d{{5}
 _TABLE = re.compile(r"(?:devices|workloads|measurements)/.*\.parquet")
 _SPLIT = re.compile(r"splits/[A-Za-z0-9][A-Za-z0-9._+-]{0,200}\.json")
 
+_SHA256_DIGITS = 64
 TABLE_PATTERNS = ("devices/train-*", "workloads/train-*", "measurements/*/train-*", "splits/*.json")
 """What `fetch_tables_at` downloads, in the form of the client."""
 
@@ -49,6 +51,19 @@ def find_tables(name: str, revision: str | None = None) -> Head:
 def shards_of(head: Head) -> Mapping[str, str]:
     """Path -> the stored hash of each shard of the tables: a sha256, or git's id of a small file."""
     return {path: digest for path, digest in head.files.items() if _SHARD.fullmatch(path)}
+
+
+def stored_shards(folder: Path) -> Mapping[str, str]:
+    """What `shards_of` returns, computed from the files of a snapshot in the client's cache.
+
+    The client names each blob after the hash that the hub stores, so a name tells which kind of hash that is.
+    """
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.parquet")}
+    return {
+        name: hash_file(path).sha256 if len(path.resolve().name) == _SHA256_DIGITS else blob_id(path)
+        for name, path in paths.items()
+        if _SHARD.fullmatch(name)
+    }
 
 
 def fetch_tables_at(name: str, head: Head) -> Path:

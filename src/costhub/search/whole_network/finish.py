@@ -327,7 +327,7 @@ def _loaded(
         finished, reference = _checked(timer, finished, forms)
     except MeasureError as error:
         return replace(finished, error=str(error))
-    if finished.reference != TORCH:
+    if finished.reference != TORCH or finished.error is not None:
         return finished
     notes = finished.notes
     if TORCH_COMPILE in beside:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,18 @@ def test_cards_are_read_and_accepted_by_the_server(hugging_face: Any) -> None:
     assert (dataset["kind"], dataset["error"], dataset["results"]) == ("dataset", "", None)
     assert [row["answer"] for row in (model, dataset)] == [ACCEPTED, ACCEPTED]
     assert failures({"datasets": [], "cards": [model, dataset]}) == []
+
+
+def test_the_figures_of_each_dataset_are_compared(tmp_path: Path, hugging_face: Any) -> None:
+    model = Path(shutil.copytree(EMBEDDED / "models/costhub/any-cpu-conditioned", tmp_path / "model"))
+    row = card_row(model)
+
+    assert (row["results"], row["wrong"]) == (20, [])
+
+    text = (model / CARD).read_text()
+    (model / CARD).write_text(re.sub(r"\{type: top_5, value: [0-9.]+,", "{type: top_5, value: 0.123,", text, count=1))
+    (wrong,) = card_row(model)["wrong"]
+    assert wrong.startswith("top_5 of costhub/")
 
 
 def test_a_card_that_the_server_refuses_is_told(tmp_path: Path, hugging_face: Any) -> None:
