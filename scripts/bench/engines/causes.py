@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -25,7 +25,7 @@ def without(part: str | None) -> Iterator[None]:
 
     replaced: dict[str, tuple[Any, dict[str, Any]]] = {
         ONE_PASS: (default_schedules, {"in_one_pass": lambda *_: None, "in_one_region": lambda *_: None}),
-        SOFTMAX: (relax_import, {"_softmax_in_lanes": _softmax_of_tvm}),
+        SOFTMAX: (relax_import, {"_softmax_in_lanes": _without_lanes(relax_import.softmax_of_tvm)}),
         NORMS: (packed_products._Packer._cls, {"_norm": lambda _, call: call}),  # TVM's wrapper delegates to it
         HEADS: (packed_products, {"join_transposes": lambda mod, _: mod}),
         PACKING: (packed_products, {"_MOST_ADDED": -1.0}),  # not even no columns may be added
@@ -38,11 +38,5 @@ def without(part: str | None) -> Iterator[None]:
         yield
 
 
-def _softmax_of_tvm(builder: Any, call: Any, *, lanes: int, fast: bool) -> Any:
-    import tvm
-
-    from costhub.collector.workloads.relax_import import FAST_MATH
-
-    del lanes
-    name = "relax.nn.softmax"
-    return (FAST_MATH[name] if fast else tvm.ir.Op.get(name).get_attr("FLegalize"))(builder, call)
+def _without_lanes(legalize: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda builder, call, *, lanes, fast: legalize(builder, call, fast=fast)

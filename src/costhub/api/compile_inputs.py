@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from costhub.errors import ArgumentError, DeviceError, UnknownNameError, WorkloadError, last_line
 from costhub.names import close_names
@@ -20,7 +20,8 @@ MOST_DEVICES = 4
 """How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
 _MOST_CORES = 1 << 16
 _LLVM_S = 60.0
-"""Time limit for LLVM to list its CPUs, which takes milliseconds."""
+"""Time limit for LLVM to list its CPUs or the features of one, which takes milliseconds."""
+_Answer = TypeVar("_Answer")
 _ID = re.compile(r"[0-9a-f]{64}")
 _EXAMPLE = '{"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}'
 _ADVICE = (
@@ -213,17 +214,31 @@ def check_llvm(target: Mapping[str, Any], *, advice: str = "") -> None:
 
 
 def _cpu_names_elsewhere(asked: str, triple: Any) -> list[str]:
-    from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
-    from costhub.isolation.limits import FOR_STRANGERS
-    from costhub.isolation.pool import load_tvm
+    from costhub.isolation.child import CallFailed, ChildDied, ChildTimeout
 
     try:
-        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
-            return child.call(cpu_names, asked, timeout_s=_LLVM_S)
+        return ask_llvm(cpu_names, asked)
     except (CallFailed, ChildDied, ChildTimeout) as error:
         raise ArgumentError(
             f"TVM cannot generate code for the machine {triple!r:.99} (mtriple); write for example {_EXAMPLE}."
         ) from error
+
+
+def ask_llvm(question: Callable[[str], _Answer], target: str) -> _Answer:
+    """What a function says of a target, as JSON, asked in a child process.
+
+    LLVM crashes on some machines that a target may name, and prints CPUs that it does not know.
+
+    Raises:
+        ChildError: The child does not start, crashes or takes too long.
+        CallFailed: The function fails.
+    """
+    from costhub.isolation.child import Child
+    from costhub.isolation.limits import FOR_STRANGERS
+    from costhub.isolation.pool import load_tvm
+
+    with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+        return child.call(question, target, timeout_s=_LLVM_S)
 
 
 def cpu_names(target: str) -> list[str]:

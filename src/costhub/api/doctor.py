@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _EXAMPLE = '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}'
 _OF_A_CHIP = ("kind", "arch", "mcpu", "num-cores")
 """Attributes of a target that tell devices apart; the others also depend on the compiler."""
-_LLVM_S = 60.0
-"""Time limit for LLVM to list the features of a CPU, which takes milliseconds."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,19 +322,17 @@ def _coverage(examination: Examination, network: str, fast_math: bool) -> Networ
 
 
 def _multiplies_bf16(target: str) -> bool:
-    """Asks LLVM in a child process: it crashes on some machines that a target may name, and prints unknown CPUs.
+    """Whether the CPU of a target multiplies in bfloat16; no if TVM does not accept the target.
 
     Raises:
         DataError: It crashes, or takes too long.
     """
+    from costhub.api.compile_inputs import ask_llvm
     from costhub.collector.workloads.network_source import multiplies_bf16
-    from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
-    from costhub.isolation.limits import FOR_STRANGERS
-    from costhub.isolation.pool import load_tvm
+    from costhub.isolation.child import CallFailed, ChildDied, ChildTimeout
 
     try:
-        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
-            return child.call(multiplies_bf16, target, timeout_s=_LLVM_S)
+        return ask_llvm(multiplies_bf16, target)
     except (CallFailed, ValueError, TypeError, LookupError):
         return False
     except (ChildDied, ChildTimeout) as error:

@@ -168,6 +168,19 @@ def sets_llvm_options(target: Any) -> bool:
     return any(text == LLVM_OPTIONS or _is_json(text) for text in target_texts(target))
 
 
+def why_refused(target: Any) -> str:
+    """What a target from a stranger has that must not reach LLVM; empty for any other.
+
+    Example:
+        >>> why_refused({"kind": "llvm", "cl-opt": ["-x"]}), why_refused({"kind": "llvm"})
+        ('cl-opt: no options of LLVM are taken from a file', '')
+    """
+    if sets_llvm_options(target):
+        return f"{LLVM_OPTIONS}: no options of LLVM are taken from a file"
+    # LLVM prints what it does not know.
+    return "" if all(text.isprintable() for text in target_texts(target)) else "characters that cannot be printed"
+
+
 def target_texts(target: Any) -> Iterator[str]:
     """All texts in a target, its keys included, and those in the JSON that TVM reads from a text.
 

@@ -12,7 +12,7 @@ from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S, W
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
 from costhub.dataset.trace import check_positions, imports_code
-from costhub.dataset.workload import LLVM_OPTIONS, sets_llvm_options, target_texts
+from costhub.dataset.workload import why_refused
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
@@ -259,10 +259,8 @@ def _why_hostile(line: bytes) -> str:
         (instructions, decisions), target = record[0], record[2]
     except (ValueError, LookupError, TypeError, RecursionError):
         return "is not JSON, or is no record"  # TVM reads some of what Python refuses, and crashes on some of it.
-    if sets_llvm_options(target):
-        return f"has a target with {LLVM_OPTIONS}: no options of LLVM are taken from a file"
-    if not all(text.isprintable() for text in target_texts(target)):  # LLVM prints what it does not know
-        return "has a target with characters that cannot be printed"
+    if why := why_refused(target):
+        return f"has a target with {why}"
     if imports_code(instructions):
         return "has a schedule that imports code, which would run here"
     try:

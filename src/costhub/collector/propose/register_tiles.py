@@ -435,11 +435,16 @@ def _tiled_norm(schedule: Any, block: Any) -> Any:
         summed = schedule.get_sblock(name)
         schedule.compute_at(summed, row, preserve_unit_loops=True)
         if name.endswith("_lanes"):
-            lane, chunk = schedule.get_loops(summed)[-2:]
-            schedule.reorder(chunk, lane)
-            schedule.vectorize(lane)
+            _vectorize_lanes(schedule, summed)
         schedule.annotate(summed, _TILED, "SR")
     return schedule
+
+
+def _vectorize_lanes(schedule: Any, block: Any) -> None:
+    """Has all lanes of a sum or maximum add or compare at once, a vector of the row after the other."""
+    lane, chunk = schedule.get_loops(block)[-2:]
+    schedule.reorder(chunk, lane)
+    schedule.vectorize(lane)
 
 
 def _tiled_softmax(schedule: Any, block: Any) -> Any:
@@ -453,13 +458,10 @@ def _tiled_softmax(schedule: Any, block: Any) -> Any:
     for name in filter(partial(_has, schedule), _SOFTMAX_STEPS):
         step = schedule.get_sblock(name)
         schedule.compute_at(step, row, preserve_unit_loops=True)
-        loops = schedule.get_loops(step)
         if name.endswith("_lanes"):
-            lane, chunk = loops[-2:]
-            schedule.reorder(chunk, lane)
-            schedule.vectorize(lane)
+            _vectorize_lanes(schedule, step)
         elif name in _POWERS:
-            schedule.vectorize(schedule.split(loops[-1], [None, lanes])[1])
+            schedule.vectorize(schedule.split(schedule.get_loops(step)[-1], [None, lanes])[1])
         schedule.annotate(step, _TILED, "SR")
         schedule.annotate(step, _INLINING, "disable")
     if int(schedule.get(column).extent) % lanes == 0:

@@ -256,14 +256,18 @@ def _softmax(builder: Any, call: Any) -> Any:
     return builder.call_te(topi.nn.fast_softmax, call.args[0], call.attrs.axis, primfunc_name_hint="fast_softmax")
 
 
+def softmax_of_tvm(builder: Any, call: Any, *, fast: bool) -> Any:
+    """Softmax as TVM computes it: along any axis, one number after the other."""
+    return (_softmax if fast else tvm.ir.Op.get(_SOFTMAX).get_attr("FLegalize"))(builder, call)
+
+
 def _softmax_in_lanes(builder: Any, call: Any, *, lanes: int, fast: bool) -> Any:
     """Softmax along rows of at least a vector, summed in lanes; any other as without lanes."""
     (data,), shape = call.args, call.ty.shape
     is_static = all(isinstance(n, tirx.IntImm) for n in shape)
     is_of_rows = int(call.attrs.axis) in (-1, len(shape) - 1) and data.ty.dtype == "float32"
     if not (is_static and is_of_rows and len(shape) > 1 and int(shape[-1]) >= lanes):
-        usual = _softmax if fast else tvm.ir.Op.get(_SOFTMAX).get_attr("FLegalize")
-        return usual(builder, call)
+        return softmax_of_tvm(builder, call, fast=fast)
     kernel = builder.add_func(row_softmax([int(n) for n in shape], lanes, fast=fast), "softmax")
     return relax.op.call_tir(kernel, [data], call.ty)
 

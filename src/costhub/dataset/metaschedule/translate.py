@@ -12,7 +12,7 @@ from typing import Any
 from costhub.dataset.metaschedule.old_graph import is_old
 from costhub.dataset.metaschedule.origin import is_tvm_version
 from costhub.dataset.metaschedule.rebuild import rebuild, rebuild_object
-from costhub.dataset.workload import LLVM_OPTIONS, module_from_json, parse_target, sets_llvm_options, target_texts
+from costhub.dataset.workload import module_from_json, parse_target, why_refused
 from costhub.errors import WorkloadError
 
 _RENAMED_INSTRUCTIONS = {"GetBlock": "GetSBlock"}
@@ -95,10 +95,8 @@ def translate_target(target: str) -> tuple[str, str]:
     options = _parse_options(value) if isinstance(value, str) else value
     if not isinstance(options, dict):
         raise WorkloadError(f"The target {target:.200} is neither an object nor a string.")
-    if sets_llvm_options(options):
-        raise WorkloadError(f"The target {target!r:.200} has {LLVM_OPTIONS}: no options of LLVM are taken from a file.")
-    if not all(part.isprintable() for part in target_texts(options)):
-        raise WorkloadError(f"The target {target!r:.200} has characters that cannot be printed.")
+    if why := why_refused(options):
+        raise WorkloadError(f"The target {target!r:.200} has {why}.")
     text = json.dumps(_accepted_options(options), separators=(",", ":"), sort_keys=True)
     return text, _device_kind(parse_target(text))
 
