@@ -18,9 +18,11 @@ from costhub.api.tune import TuneOptions, advise, obstacle, tune
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_names, local_target
 from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.workload import workload_id
 from costhub.errors import ArgumentError, CosthubError, DataError, NetworkError, WorkloadError
 from costhub.hub.catalogue.devices import keep_probed_figures
 from costhub.search.database import FILES
+from costhub.search.options import Search
 from costhub.search.whole_network import engines, finish
 from costhub.search.whole_network.tuned_network import TunedNetwork
 
@@ -166,6 +168,8 @@ def test_engines_are_asked_for_beside_the_other_forms(tmp_path: Path, monkeypatc
         ({"options": TuneOptions(draft="no-such-draft")}, "no-such-draft"),
         ({"options": TuneOptions(beside=("openvin",))}, "There is no engine named 'openvin'. Did you mean openvino"),
         ({"options": TuneOptions(beside="openvino")}, r"not a text: \('openvino',\)"),  # type: ignore[arg-type]
+        ({"options": TuneOptions(sources=("near",))}, "'near' is not a source of known schedules"),
+        ({"options": TuneOptions(without=("matmull",))}, "no workload, suite or network named 'matmull'"),
         ({"what": "resnet18.c77"}, "resnet18.c7"),
         ({"trials": 0}, "trials=0 is too few"),
         ({"trials": -4}, "trials=-4 is too few"),
@@ -251,6 +255,29 @@ def test_a_search_in_the_folder_of_another_models_search_says_what_counts(
     search("gbt")
     assert f"{tmp_path} holds a search of the same workloads with costhub/nvidia-h200-mlp. What it" in caplog.text
     assert "counts as trials of this search with costhub/nvidia-h200-gbt, which measures fewer" in caplog.text
+
+
+def test_what_is_known_and_proposed_is_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class EndedError(Exception):
+        pass
+
+    searches: list[Search] = []
+
+    def ended(_: object, search: Search, *__: object, **___: object) -> None:
+        searches.append(search)
+        raise EndedError
+
+    monkeypatch.setattr("costhub.search.tune.tune_all", ended)
+    name = "matmul.128x128x128"
+    for options in (TuneOptions(), TuneOptions(sources=("carried",), without=(name,), descends=True)):
+        with pytest.raises(EndedError):
+            tune(name, tmp_path, trials=2, options=options)
+
+    usual, asked = searches
+    assert (usual.known_sources, usual.known.without, usual.descends) == (("measured",), frozenset(), False)
+    assert (asked.known_sources, asked.descends) == (("carried",), True)
+    assert asked.known.without == {workload_id(find_workload(name).module())}
+    assert asked.known.rows == usual.known.rows != ()
 
 
 @pytest.mark.slow

@@ -4,8 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from costhub.search.options import Search
+from costhub.errors import ArgumentError
+from costhub.search.options import Search, check_known_sources
 
 
 def test_two_searches_share_what_is_not_changed(linear: Any) -> None:
@@ -16,3 +18,9 @@ def test_two_searches_share_what_is_not_changed(linear: Any) -> None:
 
     assert again.model is model
     assert (again.trials_per_round, again.seed, search.seed) == (8, 7, 0)
+
+
+def test_a_source_of_known_schedules_that_does_not_exist_is_refused() -> None:
+    check_known_sources(())
+    with pytest.raises(ArgumentError, match=r"^'model' is not a source of known schedules; .* measured, carried\.$"):
+        check_known_sources(("measured", "model"))

@@ -1,21 +1,26 @@
-"""Provides the inputs of `costhub.compile`: a target by name or as JSON, rows of similar devices, ids to exclude."""
+"""Provides the inputs of `costhub.compile`: a target by name or as JSON, rows of similar devices, ids to exclude.
+
+`costhub.tune` takes from here the known schedules with which a search begins.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from costhub.errors import ArgumentError, DeviceError, UnknownNameError, WorkloadError, last_line
+from costhub.errors import ArgumentError, CosthubError, DeviceError, UnknownNameError, WorkloadError, last_line
 from costhub.names import close_names
 
 if TYPE_CHECKING:
     from costhub.search.zero_trials.compile import CompileTarget
-    from costhub.search.zero_trials.known import DeviceRows
+    from costhub.search.zero_trials.known import DeviceRows, KnownSchedules
 
+log = logging.getLogger("costhub")
 MOST_DEVICES = 4
 """How many of the most similar devices to take schedules from. Reading all rows of one takes a third of a second."""
 _MOST_CORES = 1 << 16
@@ -305,6 +310,23 @@ def known_rows(row: Mapping[str, Any], folders: Sequence[Path]) -> list[DeviceRo
 def _has_instructions_of(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     shared = set(row.get("isa_features") or ()) & set(other.get("isa_features") or ())
     return bool(shared) and row.get("simd_bits") == other.get("simd_bits")
+
+
+def known_schedules(device: Mapping[str, Any], *, without: Sequence[str] = ()) -> KnownSchedules:
+    """The schedules that the hubs on this machine know for a device; none, with a warning, if the data are damaged.
+
+    Args:
+        device: Its row of the devices table.
+        without: Workloads that count as unknown, as for `held_out`.
+    """
+    from costhub.search.zero_trials.known import KnownSchedules
+
+    try:
+        folders = data_folders()
+        return KnownSchedules(known_rows(device, folders), without=held_out(without, folders))
+    except CosthubError as error:
+        log.warning("The search begins without known schedules. %s", error)
+        return KnownSchedules([])
 
 
 def check_held_out(names: Sequence[str], folders: Sequence[Path]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costhub.api.compile_inputs import check_held_out, data_folders, known_schedules
 from costhub.api.measuring import (
     BoardsAt,
     Where,
@@ -25,7 +26,7 @@ from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
-from costhub.errors import ArgumentError, CosthubError, WorkloadError
+from costhub.errors import ArgumentError, WorkloadError
 from costhub.names import check_different
 from costhub.terminal_text import counted
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from costhub.search.options import Job
     from costhub.search.result import StageTimer, TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
-    from costhub.search.zero_trials.known import KnownSchedules
 
 log = logging.getLogger("costhub")
 MANY_PROGRAMS = 1000
@@ -68,6 +68,12 @@ class TuneOptions:
     from_scratch: bool = False
     """Measure only what the strategy proposes. Otherwise the first batch also includes the fastest schedules that the
     hub knows for this very workload."""
+    sources: tuple[str, ...] = ("measured",)
+    """Where those schedules come from: measured for this workload, carried over from similar ones, or both."""
+    without: tuple[str, ...] = ()
+    """Workloads, suites and networks whose schedules count as unknown; see `CompileOptions.without`."""
+    descends: bool = False
+    """Measure neighbours of the fastest programs as well, each one decision away."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
@@ -108,11 +114,12 @@ class TuneOptions:
         """Refuses unknown names, and engines that are not installed, before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: A method, strategy, selection, stop rule, layout, precision or engine is unknown.
-            CosthubError: The package of an engine is missing.
+            UnknownNameError: A method, strategy, selection, stop rule, layout, precision, engine or workload does not
+                exist.
+            CosthubError: A source of schedules is unknown, or the package of an engine is missing.
         """
         from costhub.collector.workloads.network_source import Lowering
-        from costhub.search.options import SEARCH_STOPS, SELECTIONS
+        from costhub.search.options import SEARCH_STOPS, SELECTIONS, check_known_sources
         from costhub.search.strategies.by_name import STRATEGIES
         from costhub.search.whole_network.engines import check_engines
         from costhub.transfer.methods.by_name import METHODS
@@ -121,6 +128,9 @@ class TuneOptions:
         STRATEGIES.check(self.strategy)
         SELECTIONS.check(self.select)
         SEARCH_STOPS.check(self.stop)
+        check_known_sources(self.sources)
+        if self.without:
+            check_held_out(self.without, data_folders())
         Lowering(layout=self.layout, precision=self.precision)
         check_engines(self.beside)
 
@@ -272,11 +282,14 @@ class _Search:
         from costhub.transfer.methods.by_name import find_method
 
         with stages.during(OPENING):
-            known = None if self.options.from_scratch else known_schedules(measurer.device)
+            without = self.options.without
+            known = None if self.options.from_scratch else known_schedules(measurer.device, without=without)
         search = Search(
             model,
             draft=None if self.draft is None else self.draft.for_device(measurer.device).model,
             known=known,
+            known_sources=self.options.sources,
+            descends=self.options.descends,
             method=find_method(self.options.method),
             strategy=find_strategy(self.options.strategy),
             selection=find_selection(self.options.select),
@@ -306,22 +319,6 @@ class _Search:
             "method": self.options.said,
             "command": self.options.command or f"costhub.tune({what!r}, {str(self.out)!r}, {how})",
         }
-
-
-def known_schedules(device: Mapping[str, Any]) -> KnownSchedules:
-    """The schedules that the hubs on this machine know for a device; none, with a warning, if the data are damaged.
-
-    Args:
-        device: Its row of the devices table.
-    """
-    from costhub.api.compile_inputs import data_folders, known_rows
-    from costhub.search.zero_trials.known import KnownSchedules
-
-    try:
-        return KnownSchedules(known_rows(device, data_folders()))
-    except CosthubError as error:
-        log.warning("The search begins without known schedules. %s", error)
-        return KnownSchedules([])
 
 
 def advise(model: ChosenModel, measurer: Measurer) -> list[str]:

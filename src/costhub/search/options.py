@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from costhub.errors import ArgumentError
 from costhub.registry import Registry
 
 if TYPE_CHECKING:
@@ -64,6 +65,26 @@ class Search:
     stop_rule: StopRule | None = None
     """Ends the measuring of a workload, whose trials go to the others, or of all; by default all trials are spent."""
     seed: int = 0
+
+
+KNOWN_SOURCES = ("measured", "carried")
+"""What `Search.known_sources` may name."""
+
+
+def check_known_sources(names: Sequence[str]) -> None:
+    """Refuses sources of known schedules that do not exist.
+
+    Raises:
+        ArgumentError: A name is none of `KNOWN_SOURCES`.
+
+    Example:
+        >>> check_known_sources(("measured", "carried"))
+    """
+    unknown = [name for name in names if name not in KNOWN_SOURCES]
+    if unknown:
+        raise ArgumentError(
+            f"{unknown[0]!r} is not a source of known schedules; the sources are {', '.join(KNOWN_SOURCES)}."
+        )
 
 
 RANKED = "ranked"
