@@ -18,6 +18,10 @@ STOCK = "stock"
 """Unchanged stock MetaSchedule, on a few workloads, for its seconds; its search is that of `LIGHT`."""
 TITLES = {LIGHT: "stock (start-up removed)", STOCK: "stock, unmodified"}
 """Method -> its name in tables and pictures, where that differs."""
+OURS = "costhub"
+"""The method that is `costhub tune`; those that differ from it in one part are compared with it."""
+PART_TRIALS = (16, 32, 64)
+"""Numbers of trials at which these are compared."""
 EQUAL = (64, 128)
 """Numbers of trials at which latencies are compared."""
 Curve = Sequence[Mapping[str, Any]]
@@ -66,8 +70,13 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
 
 
 def base_curves(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> dict[tuple[str, int], Curve]:
-    """(Workload, seed) -> the curve of the base."""
-    return {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == base}
+    """(Workload, seed) -> the curve of the base; for a seed that the base has not searched with, that of its first."""
+    own = {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == base}
+    first: dict[str, Curve] = {}
+    for workload, seed in sorted(own):
+        first.setdefault(workload, own[workload, seed])
+    searched = {(row["workload"], row["seed"]) for row in rows}
+    return {key: own.get(key, first[key[0]]) for key in searched if key[0] in first}
 
 
 def but_stock(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -96,9 +105,16 @@ def _middle(gains: Sequence[float | None]) -> float | None:
 
 
 def search_table(result: Mapping[str, Any]) -> str:
-    """A line per method, the courses, a line per workload with medians over seeds; then the gains over `STOCK`."""
+    """A line per method, the courses, a line per workload with medians over seeds; then the gains over `STOCK`.
+
+    Rows that have seconds from an empty process get a table of these as well, and one of what each part of costhub's
+    search is worth.
+    """
     rows = result["rows"]
-    tables = [search_headline_table(result), _courses(but_stock(rows)), _by_workload(rows)]
+    tables = [search_headline_table(result), _courses(but_stock(rows))]
+    if rows and all("exit_s" in row for row in rows):
+        tables += [_from_empty_process(but_stock(rows)), _beside_ours(but_stock(rows))]
+    tables.append(_by_workload(rows))
     if result.get("beside_stock"):
         tables.append(_gains_table(result["beside_stock"], "compared with unmodified stock"))
     return "\n\n".join(tables)
@@ -113,14 +129,7 @@ def _gains_table(gains: Sequence[Mapping[str, Any]], title: str) -> str:
     columns = [
         TableColumn("method", title),
         number("searches", "searches", "d"),
-        *(
-            column
-            for trials in EQUAL
-            for column in (
-                number(f"gain_{trials}", f"latency gain at {trials} trials"),
-                number(f"gain_{trials}_se", "se"),
-            )
-        ),
+        *(column for trials in EQUAL for column in _gain_columns(trials)),
         number("reached", "reached stock's best", ".0%"),
         number("trials_gain", "times fewer trials, where reached", ".1f"),
         number("trials_median", "times fewer trials, median of all", ".1f"),
@@ -130,6 +139,10 @@ def _gains_table(gains: Sequence[Mapping[str, Any]], title: str) -> str:
     return markdown_table([{**row, "method": title_of(row["method"])} for row in gains], columns)
 
 
+def _gain_columns(trials: int) -> list[TableColumn]:
+    return [number(f"gain_{trials}", f"latency gain at {trials} trials"), number(f"gain_{trials}_se", "se")]
+
+
 def title_of(method: str) -> str:
     """The name of a method in tables and pictures."""
     return TITLES.get(method, method)
@@ -137,25 +150,84 @@ def title_of(method: str) -> str:
 
 def _courses(rows: Sequence[Mapping[str, Any]]) -> str:
     """The distance of each method from the base's end after so many trials, and its seconds until then."""
+    points = _points(rows, "seconds")
+    shown = [{"method": title_of(method), **_cells(by_trials)} for method, by_trials in points.items()]
+    title = TableColumn("method", "best so far / stock's final best, seconds")
+    return markdown_table(shown, [title, *_trial_columns(points)])
+
+
+def _points(rows: Sequence[Mapping[str, Any]], seconds: str) -> dict[str, dict[int, list[tuple[float, float]]]]:
+    """Method -> trials -> the distance of each search from the base's end, and its seconds."""
     bases = base_curves(rows)
     points: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for row in rows:
         if base := bases.get((row["workload"], row["seed"])):
             for point in row["curve"]:
                 reached = points.setdefault(row["method"], {}).setdefault(point["trials"], [])
-                reached.append((point["best_us"] / base[-1]["best_us"], point["seconds"]))
-    shown = [
-        {"method": title_of(method)}
-        | {
-            str(trials): f"{statistics.geometric_mean(far for far, _ in reached):.2f}, "
-            f"{statistics.fmean(seconds for _, seconds in reached):,.0f} s"
-            for trials, reached in by_trials.items()
-        }
-        for method, by_trials in points.items()
-    ]
+                reached.append((point["best_us"] / base[-1]["best_us"], point[seconds]))
+    return points
+
+
+def _cells(by_trials: Mapping[int, Sequence[tuple[float, float]]]) -> dict[str, str]:
+    """Trials -> means over searches."""
+    return {
+        str(trials): f"{statistics.geometric_mean(far for far, _ in reached):.2f}, "
+        f"{statistics.fmean(seconds for _, seconds in reached):,.0f} s"
+        for trials, reached in by_trials.items()
+    }
+
+
+def _trial_columns(points: Mapping[str, Mapping[int, object]]) -> list[TableColumn]:
     counts = sorted({trials for by_trials in points.values() for trials in by_trials})
-    columns = [TableColumn(str(trials), f"{trials} trials", align="right") for trials in counts]
-    return markdown_table(shown, [TableColumn("method", "best so far / stock's final best, seconds"), *columns])
+    return [TableColumn(str(trials), f"{trials} trials", align="right") for trials in counts]
+
+
+AIMS = {16: (1.03, 10), 64: (1.03, 25)}
+"""Trials -> how near stock's end the best program should be, and the most seconds from an empty process."""
+
+
+def _from_empty_process(rows: Sequence[Mapping[str, Any]]) -> str:
+    """As `_courses`, with the seconds since the process was started, those until its exit, and the failures."""
+    points = _points(rows, "process_s")
+    shown: list[dict[str, Any]] = [
+        {"method": "aim", **{str(trials): f"{far:.2f}, {seconds} s" for trials, (far, seconds) in AIMS.items()}}
+    ]
+    for method, by_trials in points.items():
+        own = [row for row in rows if row["method"] == method]
+        ends = {
+            "exit_s": statistics.fmean(row["exit_s"] for row in own),
+            "failures": sum(row["failures"] for row in own),
+            "trials": sum(row["trials"] for row in own),
+        }
+        shown.append({"method": title_of(method), **_cells(by_trials), **ends})
+    columns = [
+        TableColumn("method", "seconds from an empty process"),
+        *_trial_columns(points),
+        number("exit_s", "to its exit (s)", ",.0f"),
+        number("trials", "programs", ",d"),
+        number("failures", "of them failed", ",d"),
+    ]
+    return markdown_table(shown, columns)
+
+
+def _beside_ours(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line per method: its gain over `OURS` in searches of the same workloads and seeds; above 1 is better."""
+    ours = base_curves([row for row in rows if row["method"] == OURS], OURS)
+    shown = []
+    for method in dict.fromkeys(row["method"] for row in rows if row["method"] not in (OURS, LIGHT)):
+        pairs = [
+            (row["curve"], ours[row["workload"], row["seed"]])
+            for row in rows
+            if row["method"] == method and (row["workload"], row["seed"]) in ours
+        ]
+        gains = {key: value for trials in PART_TRIALS for key, value in _gain(pairs, trials).items()}
+        shown.append({"method": title_of(method), "searches": len(pairs), **gains})
+    columns = [
+        TableColumn("method", f"compared with {OURS}"),
+        number("searches", "searches", "d"),
+        *(column for trials in PART_TRIALS for column in _gain_columns(trials)),
+    ]
+    return markdown_table(shown, columns)
 
 
 def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -288,6 +360,7 @@ SEARCH_TABLES = {
     "replay": replay_table,
     "search": search_table,
     "search_chip": search_table,
+    "search_emeraldrapids": search_table,
     "search_headline": search_headline_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""

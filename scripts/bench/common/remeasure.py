@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Collection, Generator, Hashable, Iterable, Mapping
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from costhub.collector.device.local import local_target
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.runner import Runner
 from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.metaschedule.lines import FAILED_FROM_S, RECORDS_FILE
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_to_json
 
@@ -35,10 +36,23 @@ def best_modules(folder: Path, workload: str, trials: int) -> Any:
 
 def best_trace(folder: Path, trials: int) -> str:
     """Its trace, as JSON."""
-    lines = (folder / "database_tuning_record.json").read_text().splitlines()
-    records = [json.loads(line)[1] for line in lines][:trials]
-    trace, *_ = min((r for r in records if r[1]), key=lambda r: statistics.median(r[1]))
-    return json.dumps(trace)
+    return json.dumps(_best(_records(folder)[:trials])[0])
+
+
+def best_traces(folder: Path, counts: Iterable[int]) -> dict[int, str]:
+    """Number of records -> the trace of the best among so many; those of which none ran are left out."""
+    records = _records(folder)
+    ran = {count: [each for each in records[:count] if each[1] and min(each[1]) < FAILED_FROM_S] for count in counts}
+    return {count: json.dumps(_best(each)[0]) for count, each in ran.items() if each}
+
+
+def _records(folder: Path) -> list[Any]:
+    lines = (folder / RECORDS_FILE).read_text().splitlines()
+    return [json.loads(line)[1] for line in lines]
+
+
+def _best(records: Sequence[Any]) -> Any:
+    return min((r for r in records if r[1]), key=lambda r: statistics.median(r[1]))
 
 
 def replayed(programs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Any]:

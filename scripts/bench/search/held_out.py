@@ -20,6 +20,7 @@ from costhub.models.folder import load_model, save_model
 from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model, train_model
 from scripts.bench.common.data import copy_dataset
+from scripts.release.train import ANY_CPU
 
 WORKLOADS = (
     "resnet18.c7",
@@ -51,7 +52,7 @@ class ModelKind:
     """Otherwise it learns from devices of other chips only, as if nobody had measured this one."""
 
 
-COSTHUB = ModelKind("conditioned", "tiles@1", {"base": "blend"})
+COSTHUB = ModelKind("conditioned", "tiles@1", dict(option.split("=", 1) for option in ANY_CPU))
 """The kind of the embedded model for CPUs."""
 KINDS = {
     "costhub": COSTHUB,
@@ -78,8 +79,9 @@ class UnseenModels:
 
     def folder(self, name: str) -> Path:
         """The folder of a model of one of the `KINDS`; trains the model if the folder does not exist."""
-        held = hashlib.sha256(" ".join(sorted(self.without)).encode()).hexdigest()[:8]
-        folder = self.models / f"{name}-{held}-{SEED}"
+        # The kind too, so that no model made in another way is taken for this one.
+        text = " ".join([*sorted(self.without), repr(KINDS[name])])
+        folder = self.models / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}-{SEED}"
         if not folder.exists():
             self._train(KINDS[name], folder)
         return folder
@@ -87,6 +89,14 @@ class UnseenModels:
     def bound(self, name: str) -> CostModel:
         """The model, bound to this machine."""
         return load_model(self.folder(name))[0].bind(complete_device_row(identify()))
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """What `scripts.bench.search.once` is told for a search by costhub that knows none of the workloads.
+
+        Args:
+            name: The model that leads it, one of the `KINDS`.
+        """
+        return {"model": str(self.folder(name)), "without": sorted(self.without)}
 
     def _train(self, kind: ModelKind, folder: Path) -> None:
         here = identify()

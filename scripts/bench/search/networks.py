@@ -21,7 +21,7 @@ from costhub.search.whole_network.compile import distinguishing_input
 from costhub.search.whole_network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED, finish_network
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.common import machine, options
-from scripts.bench.common.fresh import result_of
+from scripts.bench.common.kept_searches import kept_course
 from scripts.bench.search.held_out import UnseenModels
 from scripts.bench.search.once import seconds_at
 from scripts.tables.networks import networks_table
@@ -29,7 +29,6 @@ from scripts.tables.search import LIGHT
 
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
 """No model has learned from their kernels, see `UnseenModels`."""
-ONCE = "scripts.bench.search.once"
 ROUNDS = 30
 """All forms of a network are timed in turn in each; together they last longer than a host's disturbances."""
 
@@ -63,14 +62,8 @@ EXPONENTIAL = ("bert_small",)
 
 def searched(network: str, seed: int, method: NetworkMethod, models: Sequence[Path], folder: Path) -> dict[str, Any]:
     """The course of a search, whose database lies in the folder; an interrupted search starts anew."""
-    course = folder / "course.json"
-    if not course.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        words = (network, method.milestones[-1], seed, folder, int(method.fast_math), *models)
-        course.write_text(json.dumps(result_of(ONCE, "network", *words)))
-    result: dict[str, Any] = json.loads(course.read_text())
-    return result
+    words = (network, method.milestones[-1], seed, folder, int(method.fast_math), *models)
+    return kept_course(folder, "network", *words)
 
 
 def begun(database: Path, trials: int, out: Path) -> Path:

@@ -1,7 +1,9 @@
 """One search in a fresh process, whose course is printed as JSON.
 
-python -m scripts.bench.search.once workload METHOD WORKLOAD TRIALS SEED OUT [MODEL [DRAFT]]
+python -m scripts.bench.search.once workload METHOD WORKLOAD TRIALS SEED OUT [SETTINGS]
 python -m scripts.bench.search.once network NETWORK TRIALS SEED OUT FAST_MATH [MODEL]
+
+What loads torch is imported where it is needed: stock TVM does not pay for it.
 """
 
 from __future__ import annotations
@@ -11,22 +13,28 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from costhub.collector.device.cpu_state import tvm_threads
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
-from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.network_kernels import NetworkWorkload, network_workloads
 from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.hub.catalogue.devices import complete_device_row
-from costhub.search.result import BUILDING, EVOLUTION, FEATURES, LEARNING, PREDICTION, RUNNING, StageTimer
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.models.protocol import CostModel, Scores
+from costhub.search.result import BUILDING, EVOLUTION, FEATURES, LEARNING, PREDICTION, RUNNING, StageTimer, TrialMeter
+
+COMMAND = "costhub"
+"""The method that is `costhub tune`."""
 
 
 def seconds_at(rounds: Sequence[tuple[int, float]], trials: int) -> float:
@@ -38,10 +46,42 @@ def seconds_at(rounds: Sequence[tuple[int, float]], trials: int) -> float:
 class SearchCourse:
     """The course of a search."""
 
+    began: float
+    """When it began, by `time.monotonic`, which all processes of a machine share on Linux."""
     rounds: list[tuple[int, float]]
     """(trials, seconds) along the way."""
     stages: dict[str, float]
     """Stage -> seconds, see `costhub.search.result`."""
+    failures: int
+    """Programs that could not be built or run."""
+
+
+class RandomScores(CostModel):
+    """Scores that say nothing about a program, the same ones each time."""
+
+    arch = "random"
+    feature_spec = default_spec = "trace_decisions@1"
+
+    def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
+        """Pseudorandom numbers in [0, 1)."""
+        programs = np.split(rows, np.cumsum(counts)[:-1])
+        return np.array([zlib.crc32(program.tobytes()) / 2**32 for program in programs][: len(counts)])
+
+    def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
+        """Learns nothing."""
+
+    def update(self, programs: Programs, *, seed: int) -> None:
+        """Learns nothing."""
+
+    def config(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def save_weights(self, folder: Path) -> None:
+        """Writes nothing."""
+
+    def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Reads nothing."""
 
 
 @dataclass(frozen=True)
@@ -66,46 +106,50 @@ class WorkloadSearch:
 
         os.environ.update(tvm_threads())  # the number that costhub measures with
         mod, target = find_workload(self.workload).module(), tvm.target.Target(local_target())
-        start = time.perf_counter()
+        began = time.monotonic()
         if light:
             load_intrinsics("llvm")
             settings["builder"] = ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm"))
-        rounds: list[tuple[int, float]] = []
-        watch = watched()
+        watch, stamps = watched(), Stamps(began)
         ms.tune_tir(
             mod,
             target,
             str(self.out),
             max_trials_global=self.trials,
             seed=self.seed,
-            measure_callbacks=stamped(rounds, start),
+            measure_callbacks=stamps.callbacks(),
             **settings,
         )
-        return SearchCourse(rounds, watch.seconds())
+        return SearchCourse(began, stamps.rounds, watch.seconds(), stamps.failures)
 
-    def costhub(self, model: str, method: str, draft: str | None = None) -> SearchCourse:
-        """`tune`; the seconds include loading the model and starting processes."""
-        from costhub.models.folder import load_model
-        from costhub.search.options import Search
-        from costhub.search.tune import tune
-        from costhub.transfer.methods.by_name import find_method
+    def costhub(self, settings: Mapping[str, Any]) -> SearchCourse:
+        """What `costhub tune` does, reports included, without its progress bar; all trials are spent.
 
-        mod, device = find_workload(self.workload).module(), complete_device_row(identify())
-        rounds: list[tuple[int, float]] = []
-        start = time.perf_counter()
-        pretrained = load_model(model)[0].bind(device)
-        drafting = load_model(draft)[0].bind(device) if draft else None
-        with local_measurer(find_local(["auto"])) as measurer:
-            result = tune(
-                mod,
-                self.workload,
-                Search(pretrained, draft=drafting, method=find_method(method), seed=self.seed),
-                measurer,
-                out=self.out,
-                trials=self.trials,
-                on_trial=lambda n, _: rounds.append((n, time.perf_counter() - start)),
-            )
-        return SearchCourse(rounds, result.stages)
+        Args:
+            settings: Options of `TuneOptions`, and `model`, a folder; without one, scores are random.
+        """
+        import tvm  # noqa: F401 - before the search begins, as for TVM's own
+
+        from costhub.api.tune import TuneOptions, tune
+
+        options: dict[str, Any] = {"stop": "never"}
+        options |= {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+        model: Any = options.pop("model", None)
+        if model is None:
+            model, options["method"] = RandomScores(), "frozen"
+        began = time.monotonic()
+        rounds = timed_trials(began)
+        tuning = tune(
+            self.workload,
+            self.out,
+            trials=self.trials,
+            model=model,
+            options=TuneOptions(**options),
+            seed=self.seed,
+            progress=False,
+        )
+        (result,) = tuning.workloads
+        return SearchCourse(began, rounds, result.stages, result.failures)
 
 
 @dataclass(frozen=True)
@@ -130,10 +174,9 @@ class NetworkSearch:
 
         target, logger = tvm.target.Target(local_target()), logging.getLogger("stock")
         os.environ.update(tvm_threads())
-        start = time.perf_counter()
+        began = time.monotonic()
         load_intrinsics("llvm")
-        rounds: list[tuple[int, float]] = []
-        watch = watched()
+        watch, stamps = watched(), Stamps(began)
         seeds = ms.utils.fork_seed(self.seed, n=len(self.kernels))
         tasks = [
             ms.TuneContext(
@@ -154,18 +197,20 @@ class NetworkSearch:
             work_dir=str(self.out),
             max_trials_global=self.trials,
             builder=ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm")),
-            measure_callbacks=stamped(rounds, start),
+            measure_callbacks=stamps.callbacks(),
         )
-        return SearchCourse(rounds, watch.seconds())
+        return SearchCourse(began, stamps.rounds, watch.seconds(), stamps.failures)
 
     def costhub(self, model: str) -> SearchCourse:
         """`tune_all`; the seconds include loading the model and starting processes."""
+        from costhub.collector.measurer import local_measurer
+        from costhub.hub.catalogue.devices import complete_device_row
         from costhub.models.folder import load_model
         from costhub.search.options import Job, Search
         from costhub.search.tune import tune_all
 
         rounds: list[tuple[int, float]] = []
-        start = time.perf_counter()
+        began = time.monotonic()
         pretrained = load_model(model)[0].bind(complete_device_row(identify()))
         jobs = [Job(e.name, e.module(), w) for e, w in zip(self.kernels, self.weights, strict=True)]
         with local_measurer(find_local(["auto"])) as measurer:
@@ -175,26 +220,58 @@ class NetworkSearch:
                 measurer,
                 out=self.out,
                 trials=self.trials,
-                on_trial=lambda *_: rounds.append((len(rounds) + 1, time.perf_counter() - start)),
+                on_trial=lambda *_: rounds.append((len(rounds) + 1, time.monotonic() - began)),
             )
         stages: dict[str, float] = {}
         for stage, seconds in (pair for each in results for pair in each.stages.items()):
             stages[stage] = stages.get(stage, 0.0) + seconds
-        return SearchCourse(rounds, stages)
+        return SearchCourse(began, rounds, stages, sum(each.failures for each in results))
 
 
-def stamped(rounds: list[tuple[int, float]], start: float) -> list[Any]:
-    """TVM's measure callbacks, and one that notes (trials, seconds since `start`) after each batch."""
-    from tvm.ir.utils import derived_object
-    from tvm.s_tir import meta_schedule as ms
+class Stamps:
+    """Notes the trials, seconds and failures of a search by TVM after each batch.
 
-    @derived_object
-    class Stamp(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
-        def apply(self, scheduler: Any, task: int, candidates: Any, built: Any, ran: Any) -> None:
-            before = rounds[-1][0] if rounds else 0
-            rounds.append((before + len(candidates), time.perf_counter() - start))
+    Args:
+        began: When the search began, by `time.monotonic`.
+    """
 
-    return [*ms.measure_callback.MeasureCallback.create("default"), Stamp()]
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.rounds: list[tuple[int, float]] = []
+        self.failures = 0
+
+    def batch(self, errors: Sequence[str | None]) -> None:
+        """Counts a batch; an error for each of its programs, None for one that ran."""
+        before = self.rounds[-1][0] if self.rounds else 0
+        self.rounds.append((before + len(errors), time.monotonic() - self.began))
+        self.failures += sum(error is not None for error in errors)
+
+    def callbacks(self) -> list[Any]:
+        """TVM's measure callbacks, and one that tells this object of each batch."""
+        from tvm.ir.utils import derived_object
+        from tvm.s_tir import meta_schedule as ms
+
+        told = self.batch
+
+        @derived_object
+        class Stamp(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
+            def apply(self, scheduler: Any, task: int, candidates: Any, built: Any, ran: Any) -> None:
+                told([each.error_msg for each in ran])
+
+        return [*ms.measure_callback.MeasureCallback.create("default"), Stamp()]
+
+
+def timed_trials(began: float) -> list[tuple[int, float]]:
+    """(Trials, seconds since `began`) of each trial of this process from now on, also of those that fail."""
+    rounds: list[tuple[int, float]] = []
+    counted = TrialMeter.measured
+
+    def measured(self: TrialMeter, latency_s: float | None, status: str) -> None:
+        counted(self, latency_s, status)
+        rounds.append((self.trials, time.monotonic() - began))
+
+    TrialMeter.measured = measured  # type: ignore[method-assign]  # the search makes its meters itself
+    return rounds
 
 
 def watched() -> StageTimer:
@@ -224,16 +301,14 @@ def clock(watch: StageTimer, owner: Any, name: str, stage: str) -> None:
     setattr(owner, name, call)
 
 
-def of_workload(method: str, workload: str, trials: str, seed: str, out: str, *models: str) -> dict[str, Any]:
-    """The course of a search for a workload by TVM's own methods, or by costhub's with a model and perhaps a draft."""
+def of_workload(method: str, workload: str, trials: str, seed: str, out: str, settings: str = "{}") -> dict[str, Any]:
+    """The course of a search for a workload by TVM's own methods, or by costhub's with settings in JSON."""
     search = WorkloadSearch(workload, int(trials), int(seed), Path(out))
-    if method == "stock":
-        return asdict(search.tvm(light=False))
-    if method == "stock, light imports":
-        return asdict(search.tvm(light=True))
+    if method == COMMAND:
+        return asdict(search.costhub(json.loads(settings)))
     if method == "random":
         return asdict(search.tvm(light=True, strategy="replay-trace", cost_model="random"))
-    return asdict(search.costhub(models[0], method, *models[1:]))
+    return asdict(search.tvm(light={"stock": False, "stock, light imports": True}[method]))
 
 
 def of_network(network: str, trials: str, seed: str, out: str, fast_math: str, *models: str) -> dict[str, Any]:

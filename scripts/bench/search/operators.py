@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import tempfile
@@ -24,6 +25,7 @@ from scripts.bench.common.fresh import result_of
 from scripts.bench.common.remeasure import SHORT, best_modules, rounds_of
 from scripts.bench.common.rows import earlier_rows
 from scripts.bench.search.held_out import UnseenModels
+from scripts.bench.search.once import COMMAND
 from scripts.tables.networks import operators_table
 
 ONCE, TORCH = "scripts.bench.search.once", "scripts.bench.search.torch_operators"
@@ -32,9 +34,10 @@ TOLERANCE = 2e-3
 """Relative difference of outputs that is explained by sums in another order."""
 
 
-def searched(workload: str, trials: int, seed: int, out: Path, model: Path) -> float:
-    """Seconds of a search led by the model, in a fresh process."""
-    course = result_of(ONCE, "workload", "brief", workload, trials, seed, out, model)
+def searched(workload: str, trials: int, seed: int, out: Path, unseen: UnseenModels) -> float:
+    """Seconds of a search by costhub, to which the workload is new, in a fresh process."""
+    settings = json.dumps(unseen.settings("costhub"))
+    course = result_of(ONCE, "workload", COMMAND, workload, trials, seed, out, settings)
     return float(course["rounds"][-1][1])
 
 
@@ -93,7 +96,7 @@ def main(data: Path | None, models: Path | None, trials: int, seeds: int, quick:
             if (name, seed, trials) in done:
                 continue
             out = Path(folder, f"{name}-{seed}")
-            seconds = searched(name, trials, seed, out, unseen.folder("costhub"))
+            seconds = searched(name, trials, seed, out, unseen)
             tuned = best_modules(out, name, trials)
             check(name, tuned)
             row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds}

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from scripts.bench.common import machine, options
-from scripts.bench.common.fresh import result_of
-from scripts.bench.common.remeasure import ROUNDS, best_trace, remeasure, replayed
+from scripts.bench.common.kept_searches import kept_course, stock_folder
+from scripts.bench.common.remeasure import ROUNDS, best_traces, remeasure, replayed
 from scripts.bench.common.rows import read_rows
 from scripts.bench.search.held_out import KINDS, WORKLOADS, UnseenModels
-from scripts.bench.search.once import seconds_at
+from scripts.bench.search.once import COMMAND, seconds_at
 from scripts.tables.plots import plot_seconds, plot_stages, plot_trials
 from scripts.tables.search import LIGHT, STOCK, but_stock, search_table, summary
 
-ONCE = "scripts.bench.search.once"
 MILESTONES = (16, 32, 48, 64, 96, 128, 256, 512)
 """Numbers of trials after which the best program so far is measured again, beside all others."""
-LINE = "{workload:28} {method:26} {trials:4} trials {seconds:7.1f} s"
+LINE = "{workload:28} {method:34} {trials:4} trials {seconds:7.1f} s, {failures} failed"
+QUICK_TRIALS = 32
 
 
 @dataclass(frozen=True)
@@ -35,47 +36,102 @@ class SearchMethod:
     """The name of the search in `once.of_workload`."""
     trials: int
     models: tuple[str, ...] = ()
-    """Keys of `KINDS`."""
+    """Keys of `KINDS`: the model, and perhaps a draft. Without one, costhub's scores are random."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of `TuneOptions`, where they are not those of `costhub tune`."""
+    is_unseen: bool = True
+    """Whether the hub's schedules of the workloads are held out."""
+
+    def folder(self, searches: Path, workload: str, seed: int) -> Path:
+        """Where its search is kept; that of stock is where `zero-trials` looks for it."""
+        if self.name == LIGHT:
+            return stock_folder(searches, workload, seed)
+        word = re.sub(r"[^a-z0-9]+", "-", AS_IT_IS_FOLDER if self.name == STOCK else self.name.lower())
+        return searches / f"{workload}-{word}-{seed}"
+
+    def words(self, unseen: UnseenModels) -> list[str]:
+        """What `once.of_workload` is told beside the search itself."""
+        if self.call != COMMAND:
+            return []
+        settings: dict[str, Any] = {"without": sorted(unseen.without)} if self.is_unseen else {}
+        settings |= dict(zip(("model", "draft"), (str(unseen.folder(name)) for name in self.models), strict=False))
+        return [json.dumps({**settings, **self.options})]
 
 
+AS_IT_IS_FOLDER = "unmodified"
+"""In the names of folders, since `stock` is that of `LIGHT`."""
+OURS = ("costhub",)
 METHODS = (
     SearchMethod(LIGHT, LIGHT, 512),
     SearchMethod("random", "random", 128),
-    SearchMethod("TenSet's MLP, fine-tuned", "fine-tune", 128, ("tenset",)),
-    SearchMethod("costhub", "brief", 128, ("costhub",)),
-    SearchMethod("costhub with a draft", "brief", 128, ("costhub", "draft")),
-    SearchMethod("costhub, of other chips", "brief", 128, ("elsewhere",)),
+    SearchMethod("TenSet's MLP, fine-tuned", COMMAND, 128, ("tenset",), {"method": "fine-tune"}),
+    SearchMethod("costhub", COMMAND, 128, OURS),
+    SearchMethod("costhub with a draft", COMMAND, 128, ("costhub", "draft")),
+    SearchMethod("costhub, of other chips", COMMAND, 128, ("elsewhere",)),
 )
+NEAR = {"sources": ["measured", "carried"]}
+DESCENT = {"descends": True}
+PARTS = (
+    SearchMethod("costhub, random scores", COMMAND, 64),
+    SearchMethod("costhub, schedules of near workloads", COMMAND, 64, OURS, NEAR),
+    SearchMethod("costhub, neighbours of the fastest", COMMAND, 64, OURS, DESCENT),
+    SearchMethod("costhub, near schedules and neighbours", COMMAND, 64, OURS, {**NEAR, **DESCENT}),
+    SearchMethod("costhub, schedules of the workload", COMMAND, 64, OURS, is_unseen=False),
+)
+"""What each part of a search is worth: `costhub` with one part less, or with one that `costhub tune` does not have."""
 AS_IT_IS = SearchMethod(STOCK, "stock", 512)
-NAMES = [method.name for method in METHODS]
+NAMES = [method.name for method in (*METHODS, *PARTS)]
 ON_ANY_DATA = [method.name for method in METHODS if all(KINDS[name].knows_this_chip for name in method.models)]
 """The others also need measurements of other chips, which the embedded dataset of this chip lacks."""
 
 
-def searched(method: SearchMethod, workload: str, seed: int, models: Sequence[Path]) -> dict[str, Any]:
+def searched(method: SearchMethod, workload: str, seed: int, unseen: UnseenModels, searches: Path) -> dict[str, Any]:
     """A row without latencies; the search runs in a fresh process, so that no search profits from another."""
-    with tempfile.TemporaryDirectory() as folder:
-        words = [method.call, workload, method.trials, seed, folder, *models]
-        course = result_of(ONCE, "workload", *words)
-        milestones = [trials for trials in MILESTONES if trials <= method.trials]
-        best = {trials: best_trace(Path(folder), trials) for trials in milestones}
+    folder = method.folder(searches, workload, seed)
+    words = [method.call, workload, method.trials, seed, folder, *method.words(unseen)]
+    course = kept_course(folder, "workload", *words)
+    best = best_traces(folder, [trials for trials in MILESTONES if trials <= method.trials])
     programs = list(dict.fromkeys(best.values()))
     return {
         "workload": workload,
         "method": method.name,
         "seed": seed,
         "trials": course["rounds"][-1][0],
+        "failures": course["failures"],
+        "before_s": course["before_s"],
+        "exit_s": course["exit_s"],
         "stages": course["stages"],
         "programs": programs,
         "curve": [
             {
                 "trials": trials,
-                "seconds": seconds_at(course["rounds"], trials),
-                "program": programs.index(best[trials]),
+                "seconds": (seconds := seconds_at(course["rounds"], trials)),
+                "process_s": course["before_s"] + seconds,
+                "program": programs.index(trace),
             }
-            for trials in milestones
+            for trials, trace in best.items()
         ],
     }
+
+
+def asked_for(
+    methods: Sequence[SearchMethod], workloads: Sequence[str], seeds: int, part_seeds: int, stock: int
+) -> Iterator[tuple[SearchMethod, str, int]]:
+    """The searches, seed by seed and workload by workload, so that those that are compared follow one another closely.
+
+    Args:
+        methods: How to search.
+        workloads: What for.
+        seeds: How many for each workload.
+        part_seeds: The same, for `PARTS`.
+        stock: On how many workloads unmodified stock searches as well, with the first seed.
+    """
+    for seed, workload in ((seed, workload) for seed in range(max(seeds, part_seeds)) for workload in workloads):
+        for method in methods:
+            if seed < (part_seeds if method in PARTS else seeds):
+                yield method, workload, seed
+        if seed == 0 and workload in workloads[:stock]:
+            yield AS_IT_IS, workload, seed
 
 
 def measured_again(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
@@ -138,8 +194,22 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 @options.data()
 @options.models_folder()
 @options.workloads(WORKLOADS)
-@click.option("--method", "chosen", multiple=True, type=click.Choice(NAMES), default=ON_ANY_DATA)
+@click.option(
+    "--method",
+    "chosen",
+    multiple=True,
+    type=click.Choice(NAMES),
+    default=ON_ANY_DATA,
+    help="A search; those that are `costhub` but for one part are done only if named.",
+)
 @options.seeds(3)
+@click.option(
+    "--part-seeds",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Of the searches that are `costhub` but for one part.",
+)
 @click.option(
     "--stock",
     default=0,
@@ -153,7 +223,12 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     show_default=True,
     help="In which all of the workloads with new searches is measured again; 0 only searches.",
 )
-@options.quick("One workload and seed, stock and costhub.")
+@click.option(
+    "--searches",
+    type=options.PATH,
+    help="Where databases are kept; a search that is there is not done again. `zero-trials` can share the folder.",
+)
+@options.quick(f"One workload and seed, stock and costhub, {QUICK_TRIALS} trials.")
 @options.rows_file()
 @options.json_file()
 def main(
@@ -162,25 +237,25 @@ def main(
     workloads: tuple[str, ...],
     chosen: tuple[str, ...],
     seeds: int,
+    part_seeds: int,
     stock: int,
     rounds: int,
+    searches: Path | None,
     quick: bool,
     rows_path: Path | None,
     path: Path | None,
 ) -> None:
     """Compares trials, seconds and latency; run it with nothing else on the machine."""
-    methods = tuple(each for each in METHODS if each.name in chosen)
+    methods = tuple(each for each in (*METHODS, *PARTS) if each.name in chosen)
     if quick:
-        methods, workloads, seeds = (METHODS[0], METHODS[3]), workloads[:1], 1
+        methods = tuple(replace(each, trials=QUICK_TRIALS) for each in (METHODS[0], METHODS[3]))
+        workloads, seeds, rounds, searches = workloads[:1], 1, min(rounds, 2), None
     rows = read_rows(rows_path)
     with tempfile.TemporaryDirectory() as folder:
         unseen = UnseenModels(data, models, folder, workloads)
-        for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
-            more = (AS_IT_IS,) if seed == 0 and workload in workloads[:stock] else ()
-            there = {row["method"] for row in rows if (row["workload"], row["seed"]) == (workload, seed)}
-            missing = [each for each in (*methods, *more) if each.name not in there]
-            for method in missing:
-                row = searched(method, workload, seed, [unseen.folder(name) for name in method.models])
+        for method, workload, seed in asked_for(methods, workloads, seeds, part_seeds, stock):
+            if (method.name, workload, seed) not in {(row["method"], row["workload"], row["seed"]) for row in rows}:
+                row = searched(method, workload, seed, unseen, searches or Path(folder, "searches"))
                 rows.append(row)
                 keep(rows, rows_path)
                 click.echo(LINE.format(**{**row, **row["curve"][-1]}))

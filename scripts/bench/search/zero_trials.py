@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,14 +21,13 @@ from costhub.search.whole_network.finish import TORCH, finish_untimed
 from costhub.search.whole_network.network_timer import NetworkTimer
 from costhub.search.zero_trials.plan import SOURCES
 from scripts.bench.common import machine, options
-from scripts.bench.common.fresh import result_of
+from scripts.bench.common.kept_searches import kept_course, stock_folder
 from scripts.bench.common.remeasure import ROUNDS, best_trace, remeasure, replayed
 from scripts.bench.common.rows import RowFile
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.tables.networks import zero_trials_table
 from scripts.tables.search import LIGHT
 
-ONCE = "scripts.bench.search.once"
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
 """The models of `UnseenModels` have not learned from their kernels."""
 NETWORK_ROUNDS = 30
@@ -80,16 +78,11 @@ class Setting:
 
 def stock_database(kind: str, subject: str, trials: int, seed: int, searches: Path) -> Path:
     """The folder of stock's search, which is done unless it is there; an interrupted one starts anew."""
-    folder = searches / f"{subject}-stock-{seed}"
-    course = folder / "course.json"
-    if not course.exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "workload":
-            words: tuple[object, ...] = (LIGHT, subject, trials, seed, folder)
-        else:
-            words = (subject, trials, seed, folder, 0)
-        course.write_text(json.dumps(result_of(ONCE, kind, *words)))
+    folder = stock_folder(searches, subject, seed)
+    if kind == "workload":
+        kept_course(folder, kind, LIGHT, subject, trials, seed, folder)
+    else:
+        kept_course(folder, kind, subject, trials, seed, folder, 0)
     return folder
 
 
@@ -176,7 +169,8 @@ def missing(rows: RowFile, subject: str, seed: int, trials: int) -> bool:
 @click.option(
     "--searches",
     type=options.PATH,
-    help="Where stock's databases are kept, SUBJECT-stock-SEED; a search that is there is not done again.",
+    help="Where stock's databases are kept, SUBJECT-stock-SEED; a search that is there is not done again. "
+    "The benchmark `search` can share the folder.",
 )
 @options.trials(512)
 @click.option("--network-trials", default=64, show_default=True, help="Of stock, for each kernel of a network.")

@@ -6,6 +6,7 @@ import pytest
 
 from scripts.tables.search import (
     LIGHT,
+    OURS,
     STOCK,
     newcomer_table,
     passes_table,
@@ -109,6 +110,58 @@ def test_the_course_is_the_mean_over_searches_that_have_a_base() -> None:
 
     courses = [line.split(" | ")[1:] for line in shown.split("\n\n")[1].splitlines()[2:]]
     assert courses == [["2.00, 60 s", "1.50, 100 s", "1.00, 400 s |"], ["1.00, 20 s", "-", "- |"]]
+
+
+def test_a_seed_that_the_base_lacks_is_compared_with_its_first() -> None:
+    rows = [
+        {**BASE, "seed": 1, "curve": [{"trials": 64, "seconds": 9.0, "best_us": 99.0}]},
+        BASE,
+        row("ours", {64: (20.0, 20.0)}, seed=2),
+    ]
+
+    (*_, ours) = summary(rows)
+
+    assert (ours["searches"], ours["gain_64"]) == (1, pytest.approx(2.0))
+
+
+def whole(row: dict[str, Any], before_s: float, exit_s: float, failures: int, trials: int) -> dict[str, Any]:
+    curve = [{**point, "process_s": before_s + point["seconds"]} for point in row["curve"]]
+    return {**row, "curve": curve, "exit_s": exit_s, "failures": failures, "trials": trials}
+
+
+def test_rows_of_whole_processes_show_their_seconds_their_failures_and_the_aims() -> None:
+    rows = [
+        whole(BASE, 5.0, 410.0, 7, 512),
+        whole(row("ours", {64: (10.0, 20.0)}), 3.0, 14.0, 1, 64),
+        whole(row("ours", {64: (20.0, 20.0)}, seed=1), 3.0, 26.0, 2, 64),
+    ]
+
+    lines = search_table({"rows": rows, "summary": summary(rows)}).split("\n\n")[2].splitlines()
+
+    assert lines[0].startswith(
+        "| seconds from an empty process | 64 trials | 128 trials | 512 trials | to its exit (s)"
+    )
+    assert lines[2:] == [
+        "| aim | 1.03, 25 s | - | - | - | - | - |",
+        "| stock (start-up removed) | 2.00, 65 s | 1.50, 105 s | 1.00, 405 s | 410 | 512 | 7 |",
+        "| ours | 1.00, 18 s | - | - | 20 | 128 | 3 |",
+    ]
+
+
+def test_searches_that_differ_in_a_part_are_compared_with_costhubs_of_the_same_seed() -> None:
+    rows = [
+        whole(BASE, 0.0, 1.0, 0, 512),
+        whole(row(OURS, {16: (1.0, 40.0), 64: (2.0, 30.0)}), 0.0, 1.0, 0, 64),
+        whole(row(OURS, {16: (1.0, 10.0), 64: (2.0, 10.0)}, seed=1), 0.0, 1.0, 0, 64),
+        whole(row("costhub, random scores", {16: (1.0, 80.0), 64: (2.0, 60.0)}), 0.0, 1.0, 0, 64),
+    ]
+
+    lines = search_table({"rows": rows, "summary": summary(rows)}).split("\n\n")[3].splitlines()
+
+    assert lines[0].startswith(
+        "| compared with costhub | searches | latency gain at 16 trials | se | latency gain at 32"
+    )
+    assert lines[2:] == ["| costhub, random scores | 1 | 0.500 | - | - | - | 0.500 | - |"]
 
 
 RESULT = {

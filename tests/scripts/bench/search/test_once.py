@@ -1,0 +1,57 @@
+"""A search in a fresh process: what is noted of its trials, and scores that say nothing."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from costhub.search.result import TrialMeter
+from costhub.testing.made_programs import made_programs
+from scripts.bench.search.once import RandomScores, Stamps, seconds_at, timed_trials
+
+
+def test_every_trial_is_timed_whether_it_ran_or_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TrialMeter, "measured", TrialMeter.measured)  # as it was, after the test
+    began = time.monotonic()
+    rounds = timed_trials(began)
+    meter = TrialMeter()
+
+    meter.measured_before([1e-3])
+    meter.measured(2e-3, "ok")
+    meter.measured(None, "build_error")
+
+    assert (meter.trials, meter.failures) == (3, 1)
+    assert [trials for trials, _ in rounds] == [2, 3]
+    assert 0.0 <= rounds[0][1] <= rounds[1][1] <= time.monotonic() - began
+
+
+def test_batches_of_stock_are_counted_with_their_failures() -> None:
+    from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+    stamps = Stamps(time.monotonic() - 5.0)
+    stamp = stamps.callbacks()[-1]
+    ran = RunnerResult([1e-3], None)
+
+    for batch in ([ran, RunnerResult(None, "it crashed"), ran], [RunnerResult(None, "no such file"), ran]):
+        stamp._inst.apply(None, 0, [], [], batch)  # the object of Python itself: a search would have a scheduler
+
+    assert [trials for trials, _ in stamps.rounds] == [3, 5]
+    assert stamps.failures == 2
+    assert all(seconds >= 5.0 for _, seconds in stamps.rounds)
+    assert seconds_at(stamps.rounds, 4) == stamps.rounds[1][1]
+
+
+def test_random_scores_are_the_same_for_a_program_and_say_nothing_of_it() -> None:
+    programs = made_programs("trace_decisions@1", workloads=1, each=64)
+    model = RandomScores()
+
+    scores = model.predict(programs.rows, programs.counts)
+
+    assert scores.shape == (64,)
+    assert len(set(scores.tolist())) > 32
+    assert 0.0 <= scores.min() < 0.25 < 0.75 < scores.max() < 1.0
+    first = int(programs.counts[:8].sum())
+    np.testing.assert_array_equal(model.predict(programs.rows[:first], programs.counts[:8]), scores[:8])
+    assert model.predict(programs.rows[:0], programs.counts[:0]).shape == (0,)
