@@ -7,8 +7,7 @@ import itertools
 import pytest
 
 from costhub.search import result as stages
-from costhub.search.result import RUNNING, StageTimer, TrialMeter
-from costhub.search.search_model import Health
+from costhub.search.result import RUNNING, Health, StageTimer, TrialMeter
 
 
 @pytest.fixture(autouse=True)

@@ -25,8 +25,7 @@ from costhub.models.protocol import CostModel
 from costhub.papers.moses import CoefficientOfVariation, MosesLottery
 from costhub.search.database import SearchDatabase
 from costhub.search.options import Search
-from costhub.search.result import TrialMeter, TuneResult
-from costhub.search.search_model import Health
+from costhub.search.result import Health, TrialMeter, TuneResult
 from costhub.search.task import SearchTask
 from costhub.search.tune import tune
 from costhub.transfer.adapt import adapt

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any
 
-from costhub.search.search_model import Health
-
 OTHER = "other"
 """Everything without a stage, such as starting processes."""
 WAITING = "waiting"
@@ -86,6 +84,17 @@ class StageTimer:
         self._seconds[before] = self._seconds.get(before, 0.0) + now - self._since
         self._stage, self._since = stage, now
         return before
+
+
+@dataclass
+class Health:
+    """How usable the scores of a search were, as shown in its report."""
+
+    constant_rounds: int = 0
+    """Rounds in which all candidates scored the same, so that the search was random."""
+    diverged_updates: int = 0
+    """Updates after which the model gave NaN or infinity and was thrown away."""
+    updates: int = 0
 
 
 @dataclass

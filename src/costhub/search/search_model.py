@@ -14,6 +14,7 @@ from costhub.dataset.features.specs import find_spec
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ScoreError
 from costhub.models.protocol import CostModel, Scores
+from costhub.search.result import Health
 from costhub.transfer.methods.method import Brief, Frozen, TransferMethod
 
 log = logging.getLogger("costhub")
@@ -53,17 +54,6 @@ class PositiveScores:
         standard = (raw - (self._mean or 0.0)) / self._spread
         positive: Scores = np.exp(np.clip(standard, -MAX_SPREADS, MAX_SPREADS))
         return positive
-
-
-@dataclass
-class Health:
-    """How usable the scores of a search were, as shown in its report."""
-
-    constant_rounds: int = 0
-    """Rounds in which all candidates scored the same, so that the search was random."""
-    diverged_updates: int = 0
-    """Updates after which the model gave NaN or infinity and was thrown away."""
-    updates: int = 0
 
 
 @dataclass
