@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +25,7 @@ from costhub.collector.workloads.network_source import (
     Lowering,
 )
 from costhub.errors import CosthubError, MeasureError, NetworkError
+from costhub.isolation.child import WITHOUT_TORCH
 from costhub.search.whole_network.compile import CompiledNetwork
 from costhub.search.whole_network.engines import openvino_precision
 from costhub.search.whole_network.network_outputs import compare_outputs
@@ -45,11 +47,13 @@ from scripts.bench.engines.search import (
     NetworkCourse,
     check_threads,
     compile_tuned,
+    count_flops,
     say,
     search_folder,
     search_network,
     search_stock,
 )
+from scripts.bench.engines.start import in_child_text, probed_peaks, warm_up
 from scripts.tables.networks import engine_details_table, engines_table
 
 COSTHUB, STOCK = "costhub", "stock"
@@ -82,6 +86,8 @@ class NetworkRows:
     rows: list[dict[str, Any]] = field(default_factory=list)
     profiles: list[dict[str, Any]] = field(default_factory=list)
     libraries: dict[str, tuple[str, CompiledNetwork]] = field(default_factory=dict)
+    flop: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Engine -> kernel -> operations, of libraries."""
     reference: tuple[Any, ...] | None = None
 
     def add(self, engine: str, precision: str, load: Any, **about: Any) -> None:
@@ -95,8 +101,11 @@ class NetworkRows:
             **about,
         }
         self.rows.append(row)
+        start = time.perf_counter()
         try:
-            outputs = self.timer.load_form(engine, load, environment(self.settings.threads))
+            # Forms that were loaded before are stopped.
+            outputs = self.timer.load_form(engine, load, self._environment())
+            row["ready_s"] = time.perf_counter() - start
         except MeasureError as error:
             row["error"] = str(error)
             return
@@ -105,6 +114,11 @@ class NetworkRows:
         mismatch = compare_outputs(outputs, reference) if precision == FLOAT32 else None
         if mismatch:
             row["error"] = f"The outputs are not torch's: {mismatch}."
+
+    def _environment(self) -> dict[str, str]:
+        """Of a form's process. A kernel that Inductor has compiled for another run would be ready at once."""
+        caches = tempfile.mkdtemp(dir=self.network.folder)
+        return {**environment(self.settings.threads), "TORCHINDUCTOR_CACHE_DIR": caches}
 
     def add_engines(self) -> None:
         """PyTorch and all that need no search."""
@@ -124,7 +138,11 @@ class NetworkRows:
         library = self.network.folder / f"{engine}.so"
         try:
             course = self._searched(method, folder, trials, lowering)
+            start = time.perf_counter()
+            self.flop[engine] = count_flops(program, threads=settings.threads, lowering=lowering)
+            read = time.perf_counter()
             compiled = compile_tuned(program, folder, library, threads=settings.threads, lowering=lowering)
+            compile_s = time.perf_counter() - read
         except CosthubError as error:
             failed = {"network": title_of_network(self.network.name), "engine": engine, "precision": precision}
             self.rows.append({**failed, "threads": settings.threads, "error": str(error)})
@@ -138,10 +156,25 @@ class NetworkRows:
             "kernels_shared": compiled.shared,
             "kernels_searched": course.kernels,
             "trials": trials,
+            "reading_s": read - start,
             "seconds": course.seconds,
+            "compile_s": compile_s,
         }
         load = partial(load_tuned, str(library), self.network.inputs, settings.threads)
         self.add(engine, precision, load, **about)
+        if not self.rows[-1]["error"]:
+            self.rows[-1]["ready_without_torch_s"] = self._ready_without_torch(load)
+
+    def _ready_without_torch(self, load: Any) -> float | None:
+        """As `ready_s`, where torch is not installed: TVM imports it if it is."""
+        name, start = "without torch", time.perf_counter()
+        try:
+            self.timer.load_form(name, load, {**self._environment(), **WITHOUT_TORCH})
+        except MeasureError:
+            return None
+        ready_s = time.perf_counter() - start
+        self.timer.drop(name)
+        return ready_s
 
     def _searched(self, method: str, folder: Path, trials: int, lowering: Lowering) -> NetworkCourse:
         if method == STOCK:
@@ -165,7 +198,7 @@ class NetworkRows:
             engine = row["engine"]
             if engine in self.libraries:
                 path, compiled = self.libraries[engine]
-                work = partial(profile_tuned, path, self.network.inputs, threads, compiled.names)
+                work = partial(profile_tuned, path, self.network.inputs, threads, compiled.names, self.flop[engine])
             else:
                 work = partial(profile_engine, engine, self.network, threads)
             try:
@@ -173,14 +206,6 @@ class NetworkRows:
             except NetworkError as error:
                 found = {"error": str(error)}
             self.profiles.append({key: row[key] for key in ("network", "engine", "precision")} | found)
-
-
-def in_child_text(function: Any, threads: int) -> str:
-    """A text that a function returns in a process of its own; ``unknown`` where it fails."""
-    try:
-        return str(in_child(function, threads))
-    except (NetworkError, MeasureError):
-        return "unknown"
 
 
 def compared(name: str, settings: Settings) -> NetworkRows:
@@ -255,7 +280,9 @@ def main(networks: tuple[str, ...], quick: bool, searches: Path | None, path: Pa
     given["engines"] = tuple(installed(given["engines"]))
     form = given.pop("fast_math"), given.pop("layout")
     given["lowerings"] = tuple(Lowering(*form, precision) for precision in given.pop("precisions"))
-    result: dict[str, list[dict[str, Any]]] = {"rows": [], "profiles": []}
+    result: dict[str, Any] = {"empty_s": warm_up(given["engines"], given["threads"]), "rows": [], "profiles": []}
+    if given["profile"]:
+        result["peaks"] = probed_peaks(given["threads"])
     with tempfile.TemporaryDirectory(prefix="costhub-engines-") as scratch:
         settings = Settings(searches=(searches or Path(scratch, "searches")).resolve(), **given)
         for name in networks:

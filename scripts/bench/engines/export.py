@@ -11,7 +11,6 @@ from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.search.whole_network.engines import ENGINES, quiet, write_onnx
 from costhub.search.whole_network.network_forms import Arrays
-from scripts.bench.engines.networks import build_network
 
 _TIMEOUT_S = 1200.0
 
@@ -64,6 +63,9 @@ def write_files(name: str, folder: Path) -> Arrays:
     """Writes the files of an `ExportedNetwork`, and returns its inputs; raises as `export_network`."""
     import torch
     from safetensors.torch import save_model
+
+    # Only here: processes that load other engines import this file, and would wait for torch.
+    from scripts.bench.engines.networks import build_network
 
     try:
         network, inputs = build_network(name)

@@ -1,4 +1,4 @@
-"""Provides kind_of and summarise: what the kernels of a profile do, and how long each kind takes."""
+"""Provides kind_of, title_of and summarise: what the kernels of a profile do, and how long each takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-Shapes = tuple[tuple[int, ...], ...]
+from scripts.bench.engines.shapes import Shape, Shapes, read_attention, read_convolution, read_product
 
 CONV_3X3, CONV_1X1, CONV_OTHER, DEPTHWISE = "conv 3x3", "conv 1x1", "other conv", "depthwise conv"
 MATMUL, ATTENTION = "matmul", "attention"
@@ -32,6 +32,8 @@ class KernelCall:
     shapes: Shapes
     """Of its arguments, as far as they are known."""
     us: float
+    out: Shape | None = None
+    """Of its output; None where the profiler does not tell."""
 
 
 _CALLER = re.compile(
@@ -44,8 +46,10 @@ _CALLER = re.compile(
 _RUNTIME = re.compile(
     r"vm\.|torch-compiled|torchdynamo|aotdispatcher|## call|inductor|proftest|\[memory\]", re.IGNORECASE
 )
-_BLOCKED = "NCHWc"
-"""In the names of costhub's convolutions in blocked layouts (docs/adr/0020-blocked-layouts.md)."""
+_INDUCTOR = re.compile(r"(graph_\d+_)?cpp_fused_")
+"""The loops that ``torch.compile`` writes itself: their names have all operators that they stem from, convolutions and
+products among them, which it leaves to libraries."""
+_LIBRARY = re.compile(r"_?(convolution|addmm|bmm|mm)(?=_|$)")
 _CONVOLUTION = re.compile(r"conv(?!ert)", re.IGNORECASE)
 _FUSED_ATTENTION = re.compile(r"attention|flash|mha\b|matmul_heads", re.IGNORECASE)
 _MATMUL = re.compile(r"matmul|addmm|bmm|gemm|\bmm\b|dense|linear|fullyconnected|einsum", re.IGNORECASE)
@@ -53,7 +57,7 @@ _MOVES = re.compile(
     r"(aten|fused?|cpp|subgraph|node|to|input|output|reshape|transpose|permute|copy|clone|concat(enate)?|cat|stack|reorder|"
     r"strided|slice|split|chunk|gather|elements|take|embedding|index|select|convert|cast|contiguous|squeeze|unsqueeze|"
     r"expand|tile|broadcast|broadcast_to|pad|shape|identity|memcpy|layout|transform|view|unsafe|flatten|fill|full|"
-    r"constant|nchwc?|heads|row|image|pairs|[\W_\d])+",
+    r"constant|nchwc?|te|heads|row|image|pairs|[\W_\d])+",
     re.IGNORECASE,
 )
 
@@ -79,6 +83,9 @@ def kind_of(name: str, shapes: Shapes) -> str:
     """
     if _RUNTIME.match(name) or _CALLER.fullmatch(name):
         return OVERHEAD
+    if written := _INDUCTOR.match(name):
+        rest = _LIBRARY.sub("", name[written.end() :])
+        return LAYOUT if _MOVES.fullmatch(rest) else ELEMENTWISE
     if _CONVOLUTION.search(name):
         return _kind_of_convolution(name, shapes)
     if _FUSED_ATTENTION.search(name):
@@ -89,21 +96,12 @@ def kind_of(name: str, shapes: Shapes) -> str:
 
 
 def _kind_of_convolution(name: str, shapes: Shapes) -> str:
-    """By the weight: (outputs, inputs / groups, window); OpenVINO's grouped ones have the groups before that.
-
-    In blocked layouts the inputs and outputs of a block follow the window.
-    """
-    weight = shapes[1] if len(shapes) > 1 else ()
-    if _BLOCKED in name and len(weight) == 6:
-        if "depthwise" in name:
-            return DEPTHWISE
-        weight = weight[:4]
-    if len(weight) not in (4, 5):
+    found = read_convolution(name, shapes)
+    if found is None:
         return CONV_OTHER
-    inputs, *window = weight[-3:]
-    if inputs == 1 and weight[0] > 1 and _BLOCKED not in name:
+    if found.is_depthwise:
         return DEPTHWISE
-    return CONV_3X3 if window == [3, 3] else CONV_1X1 if window == [1, 1] else CONV_OTHER
+    return CONV_3X3 if found.window == (3, 3) else CONV_1X1 if found.window == (1, 1) else CONV_OTHER
 
 
 def _kind_of_matmul(name: str, shapes: Shapes) -> str:
@@ -111,6 +109,70 @@ def _kind_of_matmul(name: str, shapes: Shapes) -> str:
     batched = [shape for shape in shapes if len(shape) > 2 and prod(shape[:-2]) > 1]
     has_weights = any(len(shape) == 2 for shape in shapes) or "fullyconnected" in name.lower()
     return ATTENTION if len(batched) > 1 and not has_weights else MATMUL
+
+
+_NUMBER = re.compile(r"(?<=[a-zA-Z_])\d+(?=_|$)")
+_CONVOLUTIONS = (CONV_3X3, CONV_1X1, CONV_OTHER, DEPTHWISE)
+
+
+def title_of(call: KernelCall) -> str:
+    """A kernel by its operator and sizes, the same in all engines and layouts as far as they can be told.
+
+    What is fused with a convolution or a product is left out, so that all kernels with the same product share a title.
+
+    Example:
+        >>> blocked = (1, 4, 56, 56, 16), (8, 4, 3, 3, 16, 16), (1, 8, 1, 1, 16), (1, 8, 28, 28, 16)
+        >>> title_of(KernelCall("fused_conv2d_NCHWc3_add_relu1", blocked, 1.0, out=blocked[-1]))
+        'conv 3x3, 64 to 128 channels, 28 x 28'
+        >>> title_of(KernelCall("fused_matmul_packed1_add", ((128, 768), (192, 768, 16)), 1.0, out=(128, 3072)))
+        'matmul, 128 x 768 x 3072'
+        >>> title_of(KernelCall("fused_matmul_heads_divide", ((128, 768), (12, 64, 128)), 1.0, out=(12, 128, 128)))
+        'attention, 12 x 128 x 64 x 128'
+        >>> title_of(KernelCall("fused_add1_layer_norm2", ((128, 768),), 1.0, out=(128, 768)))
+        'add_layer_norm, 128 x 768'
+    """
+    kind = kind_of(call.name, call.shapes)
+    if kind in _CONVOLUTIONS and (found := read_convolution(call.name, call.shapes)):
+        title = f"{'depthwise ' if found.is_depthwise else ''}conv {'x'.join(map(str, found.window))}"
+        channels = f"{found.outputs}" if found.is_depthwise else f"{found.inputs} to {found.outputs}"
+        return f"{title}, {channels} channels{_by(_places(call))}"
+    sizes: Shape | None = None
+    if kind == MATMUL:
+        sizes = read_product(call.name, call.shapes, call.out)
+    if kind == ATTENTION:
+        sizes = read_attention(call.shapes)
+    if sizes:
+        return f"{kind}{_by(sizes)}"
+    return f"{_NUMBER.sub('', call.name.removeprefix('fused_')).replace('tir_', '')}{_by(call.out)}"
+
+
+def _places(call: KernelCall) -> Shape | None:
+    """Height and width of what a convolution computes; a gate that is fused with it repeats a single place."""
+    if not call.out or len(call.out) < 4:
+        return None
+    data, out = call.shapes[0][2:4], call.out[2:4]
+    return data if data and data[0] < out[0] else out
+
+
+def _by(sizes: Shape | None) -> str:
+    return f", {' x '.join(map(str, sizes))}" if sizes else ""
+
+
+def flop_of(call: KernelCall) -> int | None:
+    """The multiplications and additions of a convolution or a product with weights; None for any other kernel.
+
+    Example:
+        >>> flop_of(KernelCall("Conv", ((1, 64, 56, 56), (128, 64, 3, 3)), 1.0, out=(1, 128, 28, 28)))
+        115605504
+        >>> flop_of(KernelCall("aten::addmm", ((768,), (128, 768), (768, 768)), 1.0))
+        150994944
+    """
+    kind = kind_of(call.name, call.shapes)
+    if kind in _CONVOLUTIONS and call.out and (found := read_convolution(call.name, call.shapes)):
+        return 2 * prod(call.out) * prod(call.shapes[1]) // found.outputs
+    if kind == MATMUL and (sizes := read_product(call.name, call.shapes, call.out)):
+        return 2 * prod(sizes)
+    return None
 
 
 @dataclass(frozen=True)
@@ -125,10 +187,17 @@ class KernelTime:
     """Of all its calls in one run."""
     tuned: bool | None = None
     """Whether it has a schedule of the database; None for engines without one."""
+    title: str = ""
+    """See `title_of`."""
+    flop: float | None = None
+    """Floating-point operations of one call; None where they are unknown."""
 
 
 def summarise(
-    runs: Sequence[Iterable[KernelCall]], whole_us: float, tuned: Iterable[str] | None = None
+    runs: Sequence[Iterable[KernelCall]],
+    whole_us: float,
+    tuned: Iterable[str] | None = None,
+    flop: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """A profile as a row of results.
 
@@ -136,6 +205,7 @@ def summarise(
         runs: The kernel calls of several runs of the network; a kernel counts with its median over the runs.
         whole_us: What the network takes without a profiler, in us.
         tuned: Names of the kernels that have a schedule.
+        flop: Name of a kernel -> the operations of one call; by default `flop_of`.
 
     Returns:
         `whole_us`, `kinds` (kind -> us; they add up to `whole_us`, so `OVERHEAD` is below zero where the profiler costs
@@ -152,10 +222,14 @@ def summarise(
     known = None if tuned is None else set(tuned)
     per_run = [_by_kernel(run) for run in runs]
     kernels = []
-    for name, kind in dict.fromkeys(key for run in per_run for key in run):
-        times = [run.get((name, kind), []) for run in per_run]
+    for about in dict.fromkeys(key for run in per_run for key in run):
+        times = [run.get(about, []) for run in per_run]
         calls, us = round(statistics.median(map(len, times))), statistics.median(map(sum, times))
-        kernels.append(KernelTime(name, kind, calls, us, None if known is None else name in known))
+        name, shapes, out = about
+        call = KernelCall(name, shapes, us, out)
+        counted = flop_of(call) if flop is None else flop.get(name)
+        is_tuned = None if known is None else name in known
+        kernels.append(KernelTime(name, kind_of(name, shapes), calls, us, is_tuned, title_of(call), counted))
     kernels.sort(key=lambda kernel: -kernel.us)
     sums = {kind: sum(kernel.us for kernel in kernels if kernel.kind == kind) for kind in KINDS}
     sums[OVERHEAD] += whole_us - sum(sums.values())
@@ -168,8 +242,11 @@ def summarise(
     }
 
 
-def _by_kernel(run: Iterable[KernelCall]) -> Mapping[tuple[str, str], list[float]]:
-    found: dict[tuple[str, str], list[float]] = {}
+def _by_kernel(run: Iterable[KernelCall]) -> Mapping[tuple[str, Shapes, Shape | None], list[float]]:
+    """Name, shapes and output of a kernel -> the times of its calls; what the runtime does needs no shapes."""
+    found: dict[tuple[str, Shapes, Shape | None], list[float]] = {}
     for call in run:
-        found.setdefault((call.name, kind_of(call.name, call.shapes)), []).append(call.us)
+        is_kernel = kind_of(call.name, call.shapes) != OVERHEAD
+        about = (call.name, call.shapes, call.out) if is_kernel else (call.name, (), None)
+        found.setdefault(about, []).append(call.us)
     return found

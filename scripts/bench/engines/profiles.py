@@ -26,7 +26,8 @@ from scripts.bench.engines.forms import (
     environment,
     torch_call,
 )
-from scripts.bench.engines.kinds import KernelCall, Shapes, summarise
+from scripts.bench.engines.kinds import KernelCall, summarise
+from scripts.bench.engines.shapes import Shapes
 
 RUNS = 10
 """With the profiler, and as many without it, in turn."""
@@ -60,7 +61,9 @@ def profile_engine(engine: str, network: ExportedNetwork, threads: int) -> dict[
         raise NetworkError(class_and_line(error)) from error
 
 
-def profile_tuned(library: str, inputs: Arrays, threads: int, scheduled: Sequence[str]) -> dict[str, Any]:
+def profile_tuned(
+    library: str, inputs: Arrays, threads: int, scheduled: Sequence[str], flop: Mapping[str, float]
+) -> dict[str, Any]:
     """The profile of a library of `compile_network`, as `summarise` has it; raises as `in_child`.
 
     Args:
@@ -68,15 +71,18 @@ def profile_tuned(library: str, inputs: Arrays, threads: int, scheduled: Sequenc
         inputs: Of the network.
         threads: Of the kernels.
         scheduled: Names of the kernels that have a schedule.
+        flop: What `count_flops` returns for the network.
     """
     try:
         wake("cpu", pick_cpus(threads))
-        return _profile(*_tvm_calls(library, inputs), scheduled)
+        return _profile(*_tvm_calls(library, inputs), scheduled, flop)
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
 
 
-def _profile(profiled: Profiled, plain: Call, tuned: Sequence[str] | None = None) -> dict[str, Any]:
+def _profile(
+    profiled: Profiled, plain: Call, tuned: Sequence[str] | None = None, flop: Mapping[str, float] | None = None
+) -> dict[str, Any]:
     run, read = profiled
     whole_us = []
     for _ in range(RUNS):
@@ -89,7 +95,7 @@ def _profile(profiled: Profiled, plain: Call, tuned: Sequence[str] | None = None
         time.sleep(REST_S)
         run()
         run()
-    return summarise(read()[1::2], statistics.median(whole_us), tuned)
+    return summarise(read()[1::2], statistics.median(whole_us), tuned, flop)
 
 
 def _kept(take: Callable[[], list[KernelCall]]) -> Profiled:
@@ -142,35 +148,41 @@ def read_onnxruntime(events: Sequence[Mapping[str, Any]]) -> list[list[KernelCal
     """The nodes of each run in a profile of ONNX Runtime.
 
     Example:
-        >>> node = {"cat": "Node", "name": "n_kernel_time", "ts": 1, "dur": 3,
-        ...         "args": {"op_name": "Relu", "input_type_shape": [{"float": [1, 8]}]}}
+        >>> shapes = {"input_type_shape": [{"float": [1, 8]}], "output_type_shape": [{"float": [1, 8]}]}
+        >>> node = {"cat": "Node", "name": "n_kernel_time", "ts": 1, "dur": 3, "args": {"op_name": "Relu", **shapes}}
         >>> runs = [{"cat": "Session", "name": "model_run", "ts": ts, "dur": 9} for ts in (0, 20)]
-        >>> read_onnxruntime([node, runs[0], {**node, "ts": 21, "dur": 2}, runs[1]])
-        [[KernelCall(name='Relu', shapes=((1, 8),), us=3.0)], [KernelCall(name='Relu', shapes=((1, 8),), us=2.0)]]
+        >>> (first,), (second,) = read_onnxruntime([node, runs[0], {**node, "ts": 21, "dur": 2}, runs[1]])
+        >>> first, second.us
+        (KernelCall(name='Relu', shapes=((1, 8),), us=3.0, out=(1, 8)), 2.0)
     """
     begins = sorted(event["ts"] for event in events if event.get("name") == "model_run")
     runs: list[list[KernelCall]] = [[] for _ in begins]
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-            call = KernelCall(event["args"]["op_name"], _onnx_shapes(event["args"]), float(event["dur"]))
+            shapes, outs = (_onnx_shapes(event["args"], which) for which in ("input", "output"))
+            call = KernelCall(event["args"]["op_name"], shapes, float(event["dur"]), outs[0] if outs else None)
             runs[bisect_right(begins, event["ts"]) - 1].append(call)
     return runs
 
 
-def _onnx_shapes(about: Mapping[str, Any]) -> Shapes:
-    return tuple(tuple(shape) for each in about.get("input_type_shape", ()) for shape in each.values())
+def _onnx_shapes(about: Mapping[str, Any], which: str) -> Shapes:
+    return tuple(tuple(shape) for each in about.get(f"{which}_type_shape", ()) for shape in each.values())
 
 
 def _openvino(network: ExportedNetwork, threads: int, *, precision: str | None = None) -> Profiled:
     compiled, request = openvino_request(str(network.onnx), network.inputs, threads, precision=precision, profiled=True)
     nodes = {node.get_friendly_name(): node for node in compiled.get_runtime_model().get_ordered_ops()}
     shapes = {name: tuple(tuple(each.get_shape()) for each in node.inputs()) for name, node in nodes.items()}
+    outs = {name: tuple(node.output(0).get_shape()) for name, node in nodes.items() if node.get_output_size()}
 
     def take() -> list[KernelCall]:
         request.infer()
         return [
             KernelCall(
-                _openvino_name(each, nodes), shapes.get(each.node_name, ()), each.real_time.total_seconds() * 1e6
+                _openvino_name(each, nodes),
+                shapes.get(each.node_name, ()),
+                each.real_time.total_seconds() * 1e6,
+                outs.get(each.node_name),
             )
             for each in request.get_profiling_info()
             if each.real_time
@@ -204,7 +216,7 @@ def _tvm_calls(library: str, inputs: Arrays) -> tuple[Profiled, Call]:
             begun.append((shapes, time.perf_counter()))
         else:
             shapes, start = begun.pop()
-            calls.append(KernelCall(name, shapes, (now - start) * 1e6))
+            calls.append(KernelCall(name, shapes, (now - start) * 1e6, shapes[-1] if shapes else None))
         return 0  # Otherwise the instruction would be left out.
 
     watched.set_instrument(note)

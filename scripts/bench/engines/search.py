@@ -6,11 +6,11 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -30,6 +30,7 @@ from scripts.bench.search.once import seconds_at
 ONCE = "scripts.bench.search.once"
 COURSE = "course.json"
 _COMPILE_TIMEOUT_S = 3600.0
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -216,9 +217,13 @@ def compile_tuned(
     Raises:
         NetworkError: torch or TVM fails.
     """
+    how: dict[str, Any] = {"threads": threads, "lowering": lowering, "part": part}
+    return _in_child(partial(compile_here, program, database, library, **how), program)
+
+
+def _in_child(work: Callable[[], Result], program: Path) -> Result:
+    """What a function returns in a process of its own."""
     with Child(limits=Limits.for_network(timeout_s=_COMPILE_TIMEOUT_S), is_shared=False) as child:
-        how: dict[str, Any] = {"threads": threads, "lowering": lowering, "part": part}
-        work = partial(compile_here, program, database, library, **how)
         try:
             return child.call(work, timeout_s=_COMPILE_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout) as error:
@@ -245,6 +250,46 @@ def compile_here(
             )
     except Exception as error:
         raise NetworkError(class_and_line(error)) from error
+
+
+def count_flops(program: Path, *, threads: int, lowering: Lowering) -> dict[str, float]:
+    """Kernel of a network -> the floating-point operations of one call as TVM counts them, in a child process.
+
+    It imports torch and TVM, reads the network and finds its kernels, as a search does before its first trial. Kernels
+    whose sizes are not known are left out.
+
+    Args:
+        program: As for `search_network`.
+        threads: As for `search_network`.
+        lowering: As in the search, so that kernels have the same names.
+
+    Raises:
+        NetworkError: torch or TVM fails.
+    """
+    return _in_child(partial(count_flops_here, program, threads=threads, lowering=lowering), program)
+
+
+def count_flops_here(program: Path, *, threads: int, lowering: Lowering) -> dict[str, float]:
+    """What `count_flops` does in its child process."""
+    import tvm
+    from tvm import relax
+
+    from costhub.collector.workloads.relax_import import fuse
+    from costhub.dataset.workload import count_flop
+
+    found: dict[str, float] = {}
+    try:
+        text = json.dumps(local_target(threads=threads))
+        unit = lowering.bf16_unit(text)
+        source = read_network(str(program), device="meta", lanes=lowering.lanes(text), bf16_unit=unit)
+        fused = fuse(source.mod, tvm.target.Target(json.loads(text)), fast_math=lowering.fast_math)
+        for name, function in fused.functions.items():
+            if not isinstance(function, relax.Function):
+                with suppress(Exception):  # TVM counts loops of known length only, and raises several kinds of errors
+                    found[name.name_hint] = count_flop(tvm.IRModule({"main": function}))
+    except Exception as error:
+        raise NetworkError(class_and_line(error)) from error
+    return found
 
 
 def say(step: str) -> None:

@@ -18,11 +18,19 @@ from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.__main__ import commands
 from scripts.bench.common.fresh import checkout_path
 from scripts.bench.engines.causes import PASSES, without
+from scripts.bench.engines.compare import NetworkRows, Settings
 from scripts.bench.engines.export import ExportedNetwork, export_network
-from scripts.bench.engines.forms import ENGINES, environment, load_engine, relative_error
+from scripts.bench.engines.forms import ENGINES, environment, load_engine, load_tuned, relative_error
 from scripts.bench.engines.kinds import OVERHEAD
 from scripts.bench.engines.profiles import PROFILERS, in_child, profile_engine, profile_tuned
-from scripts.bench.engines.search import COURSE, NetworkCourse, compile_tuned, read_course, search_network
+from scripts.bench.engines.search import (
+    COURSE,
+    NetworkCourse,
+    compile_tuned,
+    count_flops,
+    read_course,
+    search_network,
+)
 
 THREADS, LOWERING = 1, Lowering(fast_math=True)
 
@@ -85,7 +93,8 @@ def test_a_search_goes_on_and_is_not_done_twice(network: ExportedNetwork, tmp_pa
     records = (folder / "database_tuning_record.json").read_text()
     again = search_network(network.program, folder, trials=1, threads=THREADS, lowering=LOWERING)
     compiled = compile_tuned(network.program, folder, library, threads=THREADS, lowering=LOWERING)
-    found = in_child(partial(profile_tuned, str(library), network.inputs, THREADS, compiled.names), THREADS)
+    flop = count_flops(network.program, threads=THREADS, lowering=LOWERING)
+    found = in_child(partial(profile_tuned, str(library), network.inputs, THREADS, compiled.names, flop), THREADS)
 
     assert course.trials == 1
     assert course.seconds > 1000.0
@@ -94,6 +103,26 @@ def test_a_search_goes_on_and_is_not_done_twice(network: ExportedNetwork, tmp_pa
     # The pooler's product is too small for a search.
     assert True in {kernel["tuned"] for kernel in found["kernels"] if kernel["kind"] == "matmul"}
     assert found["kinds"][OVERHEAD] < found["whole_us"]
+    # The library has the kernels that were counted, under the same names and with the same sizes.
+    flops = {kernel["title"]: kernel["flop"] for kernel in found["kernels"]}
+    assert flops["matmul, 128 x 512 x 128"] >= 2 * 128 * 512 * 128
+    assert set(compiled.names) <= set(flop)
+
+
+@pytest.mark.slow
+def test_a_row_has_the_seconds_until_its_engine_runs(network: ExportedNetwork, tmp_path: Path) -> None:
+    settings = Settings(
+        trials=1, stock=0, threads=THREADS, lowerings=(), rounds=1, profile=False, engines=(), searches=tmp_path
+    )
+    with NetworkTimer(network.inputs, THREADS) as timer:
+        rows = NetworkRows(network, settings, timer)
+        rows.add("torch", "float32", partial(load_engine, "torch", network, THREADS))
+        rows.add("costhub", "float32", partial(load_tuned, "missing.so", network.inputs, THREADS))
+
+    ready, missing = rows.rows
+    assert (ready["error"], ready["ready_s"] > 0.0) == (None, True)
+    assert missing["error"]
+    assert "ready_s" not in missing
 
 
 def test_a_course_is_read_from_its_folder(tmp_path: Path) -> None:

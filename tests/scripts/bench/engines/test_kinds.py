@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.bench.engines.kinds import KINDS, OVERHEAD, KernelCall, Shapes, kind_of, summarise
+from scripts.bench.engines.kinds import KINDS, OVERHEAD, KernelCall, flop_of, kind_of, summarise, title_of
+from scripts.bench.engines.shapes import Shape, Shapes
 from scripts.tables.networks import ENGINE_KINDS
 
 IMAGE = (1, 64, 56, 56)
@@ -31,10 +32,24 @@ IMAGE = (1, 64, 56, 56)
         ("Subgraph node_add_2", ((1, 128, 768),) * 2, "norm, softmax, elementwise"),
         ("SkipLayerNormalization", (), "norm, softmax, elementwise"),
         ("graph_0_cpp_fused_gelu_view_2", (), "norm, softmax, elementwise"),
+        ("graph_0_cpp_fused__native_batch_norm_convolution_relu_13", (), "norm, softmax, elementwise"),
+        ("cpp_fused_addmm_gelu_4", (), "norm, softmax, elementwise"),
+        ("graph_0_cpp_fused_convolution_12", (), "layout, copy"),
+        ("graph_0_cpp_fused_clone_view_3", (), "layout, copy"),
         ("fused_reshape1_add_add1", (), "norm, softmax, elementwise"),
         ("fused_reshape1_reshape3_transpose_broadcast_to_reshape4", (), "layout, copy"),
         ("take", ((30522, 128), (128,)), "layout, copy"),
         ("ReorderOutput", (), "layout, copy"),
+        ("te_layout_transform2", ((1, 96, 56, 56), (1, 6, 56, 56, 16)), "layout, copy"),
+        ("fused_te_layout_transform1_transpose_reshape", (), "layout, copy"),
+        ("fused_te_layout_transform_add", (), "norm, softmax, elementwise"),
+        ("fused_conv2d_NCHWc1_add_relu", ((1, 4, 56, 56, 16), (4, 4, 3, 3, 16, 16)), "conv 3x3"),
+        ("fused_conv2d_NCHWc_add", ((1, 1, 224, 224, 3), (4, 1, 7, 7, 3, 16)), "other conv"),
+        ("fused_depthwise_conv2d_NCHWc", ((1, 2, 56, 56, 16), (2, 1, 3, 3, 1, 16)), "depthwise conv"),
+        ("fused_conv2d_NCHWc_pairs1_add", ((1, 2, 58, 58, 16), (4, 2, 3, 3, 16, 16)), "conv 3x3"),
+        ("fused_conv2d_NCHWc_pairs9_add", ((1, 10, 84, 16), (32, 10, 1, 1, 16, 16)), "conv 1x1"),
+        ("fused_conv2d_NCHWc_pairs_add", ((1, 113, 678), (2, 2, 9, 16)), "conv 3x3"),
+        ("fused_conv2d_NCHWc_pairs_add", ((1, 115, 691), (4, 4, 22, 16)), "other conv"),
         ("aten::copy_", (), "layout, copy"),
         ("aten::conv2d", (IMAGE, (64, 64, 3, 3)), "runtime overhead"),
         ("aten::view", (IMAGE,), "runtime overhead"),
@@ -43,6 +58,77 @@ IMAGE = (1, 64, 56, 56)
 )
 def test_kernels_of_every_engine_have_a_kind(name: str, shapes: Shapes, kind: str) -> None:
     assert kind_of(name, shapes) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "out", "title"),
+    [
+        ("fused_conv2d_add_relu3", (IMAGE, (128, 64, 3, 3)), (1, 128, 28, 28), "conv 3x3, 64 to 128 channels, 28 x 28"),
+        (
+            "fused_conv2d_NCHWc_pairs8_add_relu",
+            ((1, 2, 57, 57, 16), (8, 2, 3, 3, 16, 16)),
+            (1, 8, 28, 28, 16),
+            "conv 3x3, 64 to 128 channels, 28 x 28",
+        ),
+        ("Conv", (IMAGE, (128, 64, 3, 3), (128,)), (1, 128, 28, 28), "conv 3x3, 64 to 128 channels, 28 x 28"),
+        ("aten::mkldnn_convolution", (IMAGE, (128, 64, 3, 3)), None, "conv 3x3, 64 to 128 channels"),
+        ("GroupConvolution", (IMAGE, (64, 1, 1, 3, 3)), IMAGE, "depthwise conv 3x3, 64 channels, 56 x 56"),
+        (
+            "fused_depthwise_conv2d_NCHWc1_add",
+            ((1, 4, 56, 56, 16), (4, 1, 3, 3, 1, 16)),
+            (1, 4, 56, 56, 16),
+            "depthwise conv 3x3, 64 channels, 56 x 56",
+        ),
+        ("fused_matmul_pairs1_add", ((128, 384), (192, 384, 16)), (128, 3072), "matmul, 128 x 768 x 3072"),
+        ("FullyConnected", ((1, 128, 768), (3072, 768)), (1, 128, 3072), "matmul, 128 x 768 x 3072"),
+        ("fused_matmul_packed4_strided_slice", ((1, 768), (63, 768, 16)), (1, 1000), "matmul, 1 x 768 x 1000"),
+        ("matmul_heads2", ((12, 128, 128), (128, 768)), (128, 12, 64), "attention, 12 x 128 x 128 x 64"),
+        ("fused_matmul_divide", ((12, 128, 64), (12, 64, 128)), (12, 128, 128), "attention, 12 x 128 x 64 x 128"),
+        (
+            "fused_conv2d_NCHWc32_add_sigmoid_multiply",
+            ((1, 3, 1, 1, 16), (72, 3, 1, 1, 16, 16), (1, 72, 7, 7, 16)),
+            (1, 72, 7, 7, 16),
+            "conv 1x1, 48 to 1152 channels, 1 x 1",
+        ),
+        ("mkldnn::_convolution_pointwise", (), None, "mkldnn::_convolution_pointwise"),
+        ("fused_add1_tir_clip12", ((1, 96),), (1, 96), "add_clip, 1 x 96"),
+    ],
+)
+def test_the_same_product_has_the_same_title_in_every_layout(
+    name: str, shapes: Shapes, out: Shape | None, title: str
+) -> None:
+    assert title_of(KernelCall(name, shapes, 1.0, out)) == title
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "out", "flop"),
+    [
+        ("Conv", (IMAGE, (128, 64, 3, 3)), (1, 128, 28, 28), 2 * 128 * 28 * 28 * 64 * 9),
+        ("GroupConvolution", (IMAGE, (64, 1, 1, 3, 3)), IMAGE, 2 * 64 * 56 * 56 * 9),
+        ("GroupConvolution", (IMAGE, (32, 2, 2, 3, 3)), IMAGE, 2 * 64 * 56 * 56 * 2 * 9),
+        ("Gemm", ((1, 768), (1000, 768), (1000,)), (1, 1000), 2 * 768 * 1000),
+        ("aten::addmm", ((3072,), (128, 768), (768, 3072)), None, 2 * 128 * 768 * 3072),
+        ("aten::mkldnn_convolution", (IMAGE, (128, 64, 3, 3)), None, None),
+        ("Softmax", ((12, 128, 128),), (12, 128, 128), None),
+    ],
+)
+def test_products_and_convolutions_are_counted(name: str, shapes: Shapes, out: Shape | None, flop: int | None) -> None:
+    assert flop_of(KernelCall(name, shapes, 1.0, out)) == flop
+
+
+def test_kernels_have_the_operations_that_are_given_and_each_size_its_own_line() -> None:
+    small, large = ((1, 8), (8, 8)), ((1, 64), (64, 64))
+    calls = [KernelCall("matmul", small, 2.0), KernelCall("matmul", large, 6.0), KernelCall("relu", (), 1.0)]
+
+    own = summarise([calls], 10.0)["kernels"]
+    given = summarise([calls], 10.0, flop={"matmul": 7.0})["kernels"]
+
+    assert [(each["title"], each["flop"]) for each in own] == [
+        ("matmul, 1 x 64 x 64", 2 * 64 * 64),
+        ("matmul, 1 x 8 x 8", 2 * 8 * 8),
+        ("relu", None),
+    ]
+    assert [each["flop"] for each in given] == [7.0, 7.0, None]
 
 
 def test_the_kinds_of_a_profile_add_up_to_the_whole() -> None:
