@@ -18,6 +18,7 @@ from scripts.tables.benchmark import (
 )
 from scripts.tables.collecting import COLLECTOR_TABLES, COLLECTOR_VIEWS
 from scripts.tables.data import DATA_TABLES
+from scripts.tables.engines import ENGINE_PAIRS, ENGINE_TABLES, ENGINE_VIEWS
 from scripts.tables.figures import fill_figures
 from scripts.tables.front import FRONT_TABLES
 from scripts.tables.gpus import GPU_TABLES
@@ -83,6 +84,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **BENCHMARK_TABLES,
     **COLLECTOR_TABLES,
     **DATA_TABLES,
+    **ENGINE_TABLES,
     **ESTIMATE_TABLES,
     **GPU_TABLES,
     **MISTAKE_TABLES,
@@ -105,6 +107,7 @@ have names of their own, see `VIEWS`."""
 VIEWS = {
     **BENCHMARK_VIEWS,
     **COLLECTOR_VIEWS,
+    **ENGINE_VIEWS,
     **ESTIMATE_VIEWS,
     **MODEL_VIEWS,
     **NETWORK_VIEWS,
@@ -130,7 +133,7 @@ def fill(text: str, results: Path) -> str:
 
 def _render(name: str, results: Path) -> str:
     path = results / f"{VIEWS.get(name, name)}.json"
-    several = {**ANSOR_MORE, **FRONT_TABLES, **MORE_TABLES, **REFERENCE_TABLES}
+    several = {**ANSOR_MORE, **ENGINE_PAIRS, **FRONT_TABLES, **MORE_TABLES, **REFERENCE_TABLES}
     if name not in {**TABLES, **several}:
         raise DataError(f"There is no results table named {name!r}; there are {', '.join([*TABLES, *several])}.")
     try:
