@@ -18,7 +18,7 @@ from scripts.tables.benchmark import (
 )
 from scripts.tables.collecting import COLLECTOR_TABLES, COLLECTOR_VIEWS
 from scripts.tables.data import DATA_TABLES
-from scripts.tables.engines import ENGINE_PAIRS, ENGINE_TABLES, ENGINE_VIEWS
+from scripts.tables.engines.seconds import ENGINE_PAIRS, ENGINE_TABLES, ENGINE_VIEWS
 from scripts.tables.figures import fill_figures
 from scripts.tables.front import FRONT_TABLES
 from scripts.tables.gpus import GPU_TABLES

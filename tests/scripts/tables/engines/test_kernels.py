@@ -1,4 +1,4 @@
-"""Tables of the seconds until a network runs, and of kernels as shares of the peak, before and after."""
+"""Tables of kernels as shares of the peak, and before and after."""
 
 from __future__ import annotations
 
@@ -6,27 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from scripts.tables.engines import (
-    ENGINE_PAIRS,
-    ENGINE_TABLES,
-    ENGINE_VIEWS,
+from scripts.tables.engines.kernels import (
     beside_stock_table,
     engine_kernels_table,
-    engine_seconds_table,
     kernels_beside_table,
     two_dates_table,
 )
-from scripts.tables.results import TABLES, VIEWS
 
-RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
 NONE = "Not measured yet."
 ABOUT = {"device": "toaster", "peaks": {"float32": 200.0, "bfloat16": 400.0}}
-
-
-def ready_row(engine: str, ready_s: float | None, **more: Any) -> dict[str, Any]:
-    return {"network": "net", "engine": engine, "ready_s": ready_s, **more}
 
 
 def kernel(title: str, us: float, flop: float | None, *, calls: int = 1, name: str = "fused_it") -> dict[str, Any]:
@@ -37,22 +25,6 @@ def kernel(title: str, us: float, flop: float | None, *, calls: int = 1, name: s
 def profiled(*kernels: dict[str, Any], engine: str = "costhub", network: str = "net") -> dict[str, Any]:
     about = {"network": network, "engine": engine, "precision": "float32", "whole_us": 1000.0}
     return {**about, "kernels": list(kernels)}
-
-
-def test_searches_and_loading_have_columns_of_their_own() -> None:
-    searched = {"reading_s": 10.0, "seconds": 100.0, "compile_s": 12.0}
-    rows = [ready_row("costhub", 2.5, ready_without_torch_s=0.9, **searched), ready_row("torch", 4.25)]
-    rows += [ready_row("openvino", None), ready_row("costhub-bf16", 3.5, network="other", **searched)]
-
-    shown = engine_seconds_table({"rows": rows, "empty_s": 0.4}).splitlines()
-
-    own = ("search and compilation, once", "loading", "loading without PyTorch")
-    assert shown[0].split(" | ")[1:5] == ["PyTorch", *(f"costhub: {what}" for what in own)]
-    assert shown[0].split(" | ")[5:] == [f"costhub (bfloat16): {what}" for what in own[:2]] + [
-        f"costhub (bfloat16): {own[2]} |"
-    ]
-    assert shown[2:4] == ["| net | 4.2 | 122 | 2.5 | 0.9 | - | - | - |", "| other | - | - | - | - | 122 | 3.5 | - |"]
-    assert shown[-1] == "A process that loads no engine takes 0.4 s, which are in every figure."
 
 
 def test_kernels_with_the_same_product_are_added_up_and_compared_with_the_peak() -> None:
@@ -150,22 +122,8 @@ def test_two_files_are_read_by_their_names(tmp_path: Path) -> None:
 
 
 def test_files_without_these_figures_are_not_measured() -> None:
-    rows, profile = [ready_row("torch", None), {"network": "net", "engine": "costhub"}], profiled(kernel("", 1.0, None))
-
-    assert engine_seconds_table({"rows": rows}) == NONE
+    profile = profiled(kernel("", 1.0, None))
     del profile["kernels"][0]["title"], profile["kernels"][0]["flop"]
     for profiles in ([], [profile], [{"network": "net", "engine": "costhub", "error": "died"}]):
         result = {"device": "toaster", "profiles": profiles}
         assert engine_kernels_table(result) == beside_stock_table(result) == NONE
-
-
-@pytest.mark.parametrize("name", ENGINE_TABLES)
-def test_every_file_that_is_there_can_be_rendered(name: str) -> None:
-    assert (TABLES[name], VIEWS[name]) == (ENGINE_TABLES[name], ENGINE_VIEWS[name])
-
-    assert ENGINE_TABLES[name](json.loads((RESULTS / f"{ENGINE_VIEWS[name]}.json").read_text()))
-
-
-@pytest.mark.parametrize("name", ENGINE_PAIRS)
-def test_every_pair_of_files_can_be_rendered(name: str) -> None:
-    assert ENGINE_PAIRS[name](RESULTS)

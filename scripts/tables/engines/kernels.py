@@ -1,9 +1,8 @@
-"""Tables of networks beside other engines: the seconds until they run, and kernels as shares of the CPU's peak."""
+"""Tables of the kernels of whole networks, as shares of the CPU's peak, alone and before and after a change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ from costhub.cards.reports.tune_facts import multiplies_bfloat16
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.hub.catalogue.devices import find_device
 from scripts.tables.figures import read
-from scripts.tables.networks import ENGINE_CHIPS, ENGINE_TITLES
+from scripts.tables.networks import ENGINE_TITLES
 
-_NONE = "Not measured yet."
-_SEARCHED = ("stock", "costhub", "costhub-bf16")
+NONE = "Not measured yet."
+SEARCHED = ("stock", "costhub", "costhub-bf16")
 """Engines that search before they compile."""
 _TUNED = ("costhub", "costhub-bf16")
 SLOWEST = 10
@@ -23,42 +22,12 @@ _FLOAT32, _BFLOAT16 = "float32", "bfloat16"
 _OVERHEAD = "runtime overhead"
 
 
-def engine_seconds_table(result: Mapping[str, Any]) -> str:
-    """One line per network: the seconds from the start of an empty process until the first call has returned.
-
-    Engines that search have three columns: one for what happens once, from the file of the network to a library, and
-    two for loading that, with and without torch, which TVM imports where it is installed.
+def titled(engine: str) -> str:
+    """The title of an engine's columns, with the precision where costhub does not compute in float32.
 
     Args:
-        result: `rows` of the benchmark `engines`.
+        engine: As in rows.
     """
-    rows = [row for row in result["rows"] if row.get("ready_s") is not None]
-    if not rows:
-        return _NONE
-    engines = [engine for engine in ENGINE_TITLES if any(row["engine"] == engine for row in rows)]
-    lines: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        line = lines.setdefault(row["network"], {"network": row["network"]})
-        line[row["engine"]] = row["ready_s"]
-        line[f"{row['engine']} alone"] = row.get("ready_without_torch_s")
-        if row.get("compile_s") is not None:
-            line[f"{row['engine']} once"] = row["reading_s"] + row["seconds"] + row["compile_s"]
-    columns = [TableColumn("network", "seconds")]
-    for engine in engines:
-        title = _title(engine)
-        if engine in _SEARCHED:
-            columns.append(number(f"{engine} once", f"{title}: search and compilation, once", ",.0f"))
-            columns.append(number(engine, f"{title}: loading", ",.1f"))
-            columns.append(number(f"{engine} alone", f"{title}: loading without PyTorch", ",.1f"))
-        else:
-            columns.append(number(engine, title, ",.1f"))
-    table = markdown_table(list(lines.values()), columns)
-    if result.get("empty_s") is None:
-        return table
-    return f"{table}\n\nA process that loads no engine takes {result['empty_s']:.1f} s, which are in every figure."
-
-
-def _title(engine: str) -> str:
     return ENGINE_TITLES[engine] + (f" ({_BFLOAT16})" if engine == "costhub-bf16" else "")
 
 
@@ -72,7 +41,7 @@ def engine_kernels_table(result: Mapping[str, Any], *, most: int = SLOWEST) -> s
     profiles = [row for row in result["profiles"] if row["engine"] in _TUNED]
     lines = [line for row in profiles for line in kernels_of(row, _peaks(result))[:most]]
     if not lines:
-        return _NONE
+        return NONE
     columns = [
         TableColumn("network", "network"),
         TableColumn("kernel", "kernel"),
@@ -127,7 +96,7 @@ def kernels_of(profile: Mapping[str, Any], peaks: Mapping[str, float | None]) ->
 
 def _precision(kernel: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
     """What a kernel multiplies in: of costhub's networks in bfloat16, not all kernels do."""
-    if profile["engine"] not in _SEARCHED:
+    if profile["engine"] not in SEARCHED:
         return str(profile["precision"])
     return _BFLOAT16 if multiplies_bfloat16(kernel["name"].removeprefix("fused_")) else _FLOAT32
 
@@ -168,7 +137,7 @@ def kernels_beside_table(
     found = [_by_title(result, engine) for result, engine in zip(results, engines, strict=True)]
     shared = [about for about in found[0] if about in found[1]]
     if not shared:
-        return _NONE
+        return NONE
     shared.sort(key=lambda about: -found[0][about]["ms"])
     lines = []
     for about in shared[:most]:
@@ -177,7 +146,7 @@ def kernels_beside_table(
         for when, row in (("before", old), ("after", new)):
             line |= {f"{when} {key}": row[key] for key in ("ms", "gflops", "of_peak")}
         lines.append(line)
-    titles = ("before", "after") if engines[0] == engines[1] else tuple(map(_title, engines))
+    titles = ("before", "after") if engines[0] == engines[1] else tuple(map(titled, engines))
     columns = [TableColumn("network", "network"), TableColumn("kernel", "kernel"), number("calls", "calls", "d")]
     for when, title in zip(("before", "after"), titles, strict=True):
         columns += [number(f"{when} ms", f"{title} (ms)", ".2f"), number(f"{when} gflops", "GFLOP/s", ",.0f")]
@@ -207,20 +176,3 @@ def two_dates_table(names: Sequence[str], results: Path) -> str:
     before, after = (read(results, name) for name in names)
     dates = f"Before: {before['date'][:10]}, costhub {before['versions']['costhub']}; after: {after['date'][:10]}."
     return f"{kernels_beside_table(before, after)}\n\n{dates}"
-
-
-_ENGINE_VIEWS = {
-    "_seconds": engine_seconds_table,
-    "_kernels": engine_kernels_table,
-    "_kernels_stock": beside_stock_table,
-}
-ENGINE_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    f"{chip}{end}": table for chip in ENGINE_CHIPS for end, table in _ENGINE_VIEWS.items()
-}
-ENGINE_VIEWS = {f"{chip}{end}": chip for chip in ENGINE_CHIPS for end in _ENGINE_VIEWS}
-"""Views of one file, see `scripts.tables.results`."""
-ENGINE_PAIRS: dict[str, Callable[[Path], str]] = {
-    f"{before}_kernels_beside": partial(two_dates_table, (before, after))
-    for before, after in (("engines_emeraldrapids", "engines_emeraldrapids_now"),)
-}
-"""Tables of two files: the same chip before and after."""

@@ -1,0 +1,1 @@
+"""Tables of whole networks beside other engines, from the results of the benchmark `engines`."""
