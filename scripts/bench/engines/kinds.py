@@ -140,7 +140,7 @@ def title_of(call: KernelCall) -> str:
     if kind == MATMUL:
         sizes = read_product(call.name, call.shapes, call.out)
     if kind == ATTENTION:
-        sizes = read_attention(call.shapes)
+        sizes = read_attention(call.shapes, call.out)
     if sizes:
         return f"{kind}{_by(sizes)}"
     return f"{_NUMBER.sub('', call.name.removeprefix('fused_')).replace('tir_', '')}{_by(call.out)}"

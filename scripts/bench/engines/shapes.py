@@ -78,6 +78,8 @@ def _on_a_line(weights: Shape) -> Convolution | None:
 def read_product(name: str, shapes: Shapes, out: Shape | None) -> tuple[int, int, int] | None:
     """Rows, depth and columns of a product with a matrix of weights, in any layout; None where the shapes do not tell.
 
+    ONNX Runtime names no shape of weights that it has packed; the output has their columns.
+
     Args:
         name: Of the kernel.
         shapes: Of its arguments.
@@ -90,8 +92,12 @@ def read_product(name: str, shapes: Shapes, out: Shape | None) -> tuple[int, int
         (1, 1280, 1000)
         >>> read_product("aten::addmm", ((768,), (128, 3072), (3072, 768)), None)
         (128, 3072, 768)
+        >>> read_product("Gemm", ((128, 768), (3072,)), (128, 3072))
+        (128, 768, 3072)
     """
     matrices = [shape for shape in shapes if len(shape) > 1]
+    if len(matrices) == 1 and out and prod(out[:-1]) == prod(matrices[0][:-1]):
+        return prod(out[:-1]), matrices[0][-1], out[-1]
     if len(matrices) < 2 or prod(matrices[1]) % matrices[0][-1]:
         return None
     data, weights = matrices[:2]
@@ -101,17 +107,21 @@ def read_product(name: str, shapes: Shapes, out: Shape | None) -> tuple[int, int
     return rows, depth * (2 if PAIRS in name else 1), columns
 
 
-def read_attention(shapes: Shapes) -> tuple[int, int, int, int] | None:
+def read_attention(shapes: Shapes, out: Shape | None) -> tuple[int, int, int, int] | None:
     """Heads, rows, depth and columns of a product of attention; None where the shapes do not tell.
 
-    In costhub's own, one factor has its heads side by side in its rows.
+    In costhub's own, one factor has its heads side by side in its rows, and may have other columns behind them.
+
+    Args:
+        shapes: Of its arguments.
+        out: Of its output; None if it is unknown.
 
     Example:
-        >>> read_attention(((128, 768), (12, 64, 128), (12, 128, 128)))
+        >>> read_attention(((128, 768), (12, 64, 128)), (12, 128, 128))
         (12, 128, 64, 128)
-        >>> read_attention(((12, 128, 128), (128, 768), (128, 12, 64)))
+        >>> read_attention(((12, 128, 128), (128, 2304)), (128, 12, 64))
         (12, 128, 128, 64)
-        >>> read_attention(((1, 12, 128, 64), (1, 12, 64, 128)))
+        >>> read_attention(((1, 12, 128, 64), (1, 12, 64, 128)), None)
         (12, 128, 64, 128)
     """
     if len(shapes) < 2 or min(len(shapes[0]), len(shapes[1])) < 2:
@@ -119,7 +129,7 @@ def read_attention(shapes: Shapes) -> tuple[int, int, int, int] | None:
     one, other = shapes[:2]
     if len(one) > 2:
         heads, rows, depth = prod(one[:-2]), one[-2], one[-1]
-        return heads, rows, depth, other[-1] // heads if len(other) == 2 else other[-1]
+        return heads, rows, depth, prod(out) // (heads * rows) if out else other[-1]
     if len(other) > 2:
         return prod(other[:-2]), one[0], other[-2], other[-1]
     return None

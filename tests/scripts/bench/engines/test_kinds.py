@@ -81,8 +81,9 @@ def test_kernels_of_every_engine_have_a_kind(name: str, shapes: Shapes, kind: st
         ),
         ("fused_matmul_pairs1_add", ((128, 384), (192, 384, 16)), (128, 3072), "matmul, 128 x 768 x 3072"),
         ("FullyConnected", ((1, 128, 768), (3072, 768)), (1, 128, 3072), "matmul, 128 x 768 x 3072"),
+        ("Gemm", ((128, 768), (3072,)), (128, 3072), "matmul, 128 x 768 x 3072"),
         ("fused_matmul_packed4_strided_slice", ((1, 768), (63, 768, 16)), (1, 1000), "matmul, 1 x 768 x 1000"),
-        ("matmul_heads2", ((12, 128, 128), (128, 768)), (128, 12, 64), "attention, 12 x 128 x 128 x 64"),
+        ("matmul_heads2", ((12, 128, 128), (128, 2304)), (128, 12, 64), "attention, 12 x 128 x 128 x 64"),
         ("fused_matmul_divide", ((12, 128, 64), (12, 64, 128)), (12, 128, 128), "attention, 12 x 128 x 64 x 128"),
         (
             "fused_conv2d_NCHWc32_add_sigmoid_multiply",

@@ -47,9 +47,10 @@ def test_shapes_that_do_not_tell_are_no_convolution(name: str, shapes: Shapes) -
 
 def test_shapes_that_do_not_tell_are_no_product() -> None:
     assert read_product("Gemm", ((128, 768),), None) is None
+    assert read_product("Gemm", ((128, 768),), (64, 768)) is None
     assert read_product("Gemm", ((128, 768), (5, 7)), None) is None
-    assert read_attention(((128, 768), (768, 768))) is None
-    assert read_attention(((12, 128, 64),)) is None
+    assert read_attention(((128, 768), (768, 768)), None) is None
+    assert read_attention(((12, 128, 64),), None) is None
 
 
 @pytest.mark.slow
