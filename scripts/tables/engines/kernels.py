@@ -35,7 +35,8 @@ def engine_kernels_table(result: Mapping[str, Any], *, most: int = SLOWEST) -> s
     """The kernels of costhub's libraries that take most of each network's time, and their shares of the CPU's peak.
 
     Args:
-        result: `profiles` of the benchmark `engines`.
+        result: `profiles` of the benchmark `engines`; a file of an older one, to which operations were added, says in
+            `described` how.
         most: How many of each network.
     """
     profiles = [row for row in result["profiles"] if row["engine"] in _TUNED]
@@ -113,7 +114,8 @@ def _peaks(result: Mapping[str, Any]) -> Mapping[str, float | None]:
 def _peak_text(result: Mapping[str, Any], precisions: set[str]) -> str:
     peaks = _peaks(result)
     known = [f"{peaks[each]:,.0f} GFLOP/s in {each}" for each in sorted(precisions, reverse=True) if peaks.get(each)]
-    return f"Peak: {' and '.join(known)}." if known else "The peak of this CPU is not known."
+    text = f"Peak: {' and '.join(known)}." if known else "The peak of this CPU is not known."
+    return f"{text} {result['described']}" if result.get("described") else text
 
 
 def kernels_beside_table(

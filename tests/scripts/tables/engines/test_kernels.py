@@ -73,7 +73,8 @@ def test_without_a_measured_peak_that_of_the_index_counts() -> None:
     result = {"device": "nvidia-a100", "profiles": [profiled(kernel("a", 1.0, 1e6))]}  # 19,500 GFLOP/s
 
     assert engine_kernels_table(result).splitlines()[2].endswith("| 1,000 | 5% |")
-    assert "not known" in engine_kernels_table({**result, "device": "toaster"})
+    described = {**result, "device": "toaster", "described": "Counted later."}
+    assert engine_kernels_table(described).splitlines()[-1] == "The peak of this CPU is not known. Counted later."
 
 
 def test_before_and_after_are_joined_by_network_and_kernel() -> None:
