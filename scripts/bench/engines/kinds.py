@@ -148,10 +148,13 @@ def title_of(call: KernelCall) -> str:
 
 def _places(call: KernelCall) -> Shape | None:
     """Height and width of what a convolution computes; a gate that is fused with it repeats a single place."""
-    if not call.out or len(call.out) < 4:
+    data, out = call.shapes[0], call.out
+    if not out or len(out) < 4:
         return None
-    data, out = call.shapes[0][2:4], call.out[2:4]
-    return data if data and data[0] < out[0] else out
+    if len(data) == len(out):
+        return data[2:4] if data[2] < out[2] else out[2:4]
+    # On matrix units, all places of an image may be one axis.
+    return (1, 1) if data[2] == 1 else out[2:4]
 
 
 def _by(sizes: Shape | None) -> str:
