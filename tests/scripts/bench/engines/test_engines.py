@@ -29,6 +29,7 @@ from scripts.bench.engines.search import (
     compile_tuned,
     count_flops,
     read_course,
+    search_folder,
     search_network,
 )
 
@@ -118,11 +119,19 @@ def test_a_row_has_the_seconds_until_its_engine_runs(network: ExportedNetwork, t
         rows = NetworkRows(network, settings, timer)
         rows.add("torch", "float32", partial(load_engine, "torch", network, THREADS))
         rows.add("costhub", "float32", partial(load_tuned, "missing.so", network.inputs, THREADS))
+        searched = search_folder(tmp_path, network.name, "costhub", LOWERING)
+        searched.mkdir()
+        (searched / COURSE).write_text('{"trials": 1, "kernels": 1, "seconds": 5.0}')  # of a finished search
+        rows.add_tuned("costhub", 1, LOWERING)
+        assert list(timer.measure(rounds=1, seconds=0.0)) == ["torch", "costhub"]
 
-    ready, missing = rows.rows
+    ready, missing, tuned = rows.rows
     assert (ready["error"], ready["ready_s"] > 0.0) == (None, True)
     assert missing["error"]
     assert "ready_s" not in missing
+    assert (tuned["error"], tuned["seconds"]) == (None, 5.0)
+    assert min(tuned[key] for key in ("reading_s", "compile_s", "ready_s", "ready_without_torch_s")) > 0.0
+    assert rows.flop["costhub"]
 
 
 def test_a_course_is_read_from_its_folder(tmp_path: Path) -> None:
