@@ -294,6 +294,17 @@ def test_a_folder_with_anything_else_is_left_alone(tmp_path: Path, name: str, sa
     assert (out / name).read_text() == "mine"
 
 
+def test_a_page_that_is_larger_than_any_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "site"
+    write_site(out, PAGE, PICTURES)
+    write_site(out, PAGE, PICTURES)
+    monkeypatch.setattr("costhub.hub.site.MAX_PAGE_BYTES", len(PAGE) - 1)
+
+    with pytest.raises(ArgumentError, match=r"holds index.html, which costhub did not build"):
+        write_site(out, PAGE, PICTURES)
+    assert (out / "index.html").read_text() == PAGE
+
+
 def test_pictures_alone_are_no_site(tmp_path: Path) -> None:
     put("pictures/a.png")(tmp_path / "site")
 

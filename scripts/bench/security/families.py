@@ -25,6 +25,7 @@ from scripts.bench.security.exchange import (
     locks,
     logs,
     networks,
+    searches,
     sources,
     sqlite_databases,
     submissions,
@@ -41,7 +42,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Attempt]]] = {
     for module in (models, trees, data, names, imports, publishing, processes, new_models, new_data, new_moments)
 } | {
     logs.FAMILY: _joined(logs, sources, databases, sqlite_databases, earlier_results),
-    submissions.FAMILY: _joined(submissions, locks, networks),
+    submissions.FAMILY: _joined(submissions, locks, networks, searches),
 }
 """Family -> what yields its attempts, in the order of the table."""
 

@@ -14,7 +14,7 @@ from costhub.cards.site.facts import METRICS, Leaderboard, Site, SiteDataset, Si
 from costhub.cards.site.site_page import MARK
 from costhub.cards.tables import one_line
 from costhub.errors import ArgumentError, CosthubError, DataError, ModelError
-from costhub.files import swap_in
+from costhub.files import read_regular, swap_in
 from costhub.hub.benchmark import BENCHMARK, read_benchmark
 from costhub.hub.catalogue.devices import read_devices
 from costhub.hub.catalogue.hubs import EVALUATION, HubRoot, named_folders, read_config, training_devices
@@ -27,6 +27,8 @@ from costhub.hub.staging import read_card
 PICTURE_FOLDER = "pictures"
 """Folder of the site that contains the pictures."""
 MAX_PICTURE_BYTES = 8 << 20
+MAX_PAGE_BYTES = 64 << 20
+"""Of an earlier page; that of a hub with a thousand models has a tenth."""
 MAX_OPERATORS = 100
 _PNG = b"\x89PNG\r\n\x1a\n"
 INDEX_PAGE = "index.html"
@@ -314,6 +316,14 @@ def _foreign_file(target: Path) -> str | None:
             if path.is_symlink() or not drawn:
                 return name
     index = target / INDEX_PAGE
-    if any(target.iterdir()) and not (index.is_file() and MARK in index.read_text("utf-8", errors="replace")):
+    if any(target.iterdir()) and not _is_own_page(index):
         return INDEX_PAGE if index.exists() else PICTURE_FOLDER
     return None
+
+
+def _is_own_page(index: Path) -> bool:
+    """Whether `write_site` wrote a page; one that is too large for that is not read."""
+    try:
+        return MARK.encode() in read_regular(index, limit=MAX_PAGE_BYTES, error=DataError)
+    except (DataError, OSError):
+        return False

@@ -12,9 +12,11 @@ import pytest
 from costhub.dataset.hidden.submission import HiddenLatencies, Submission
 from costhub.dataset.hidden.task import HiddenTask
 from costhub.dataset.metaschedule.sqlite_form import sqlite_as_json, sqlite_files
-from costhub.hub.benchmark import read_benchmark
+from costhub.hub.benchmark import BENCHMARK, read_benchmark
 from costhub.hub.catalogue.devices import read_device
+from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.hub.lock import read_lock
+from costhub.hub.searches import read_searches, with_searches
 from costhub.hub.sources.catalogue import load_sources
 from scripts.bench.common.machine import ROOT
 from scripts.bench.security.exchange import (
@@ -23,6 +25,7 @@ from scripts.bench.security.exchange import (
     locks,
     logs,
     networks,
+    searches,
     sources,
     sqlite_databases,
     submissions,
@@ -122,6 +125,19 @@ def test_a_lock_a_leaderboard_and_a_device_are_sound(where: Place, tmp_path: Pat
     assert pin.resolved == locks.MODEL
     assert read_benchmark(board) is not None
     assert read_device(networks.device()).cores == 4
+
+
+def test_a_result_of_searches_is_sound(where: Place) -> None:
+    searches.site("r.json", searches.result())(where)
+    board, _ = read_benchmark(EMBEDDED / BENCHMARK) or (None, b"")
+
+    found = with_searches(board, [read_searches(where.folder / "r.json")])
+
+    assert found is not None and board is not None  # noqa: PT018 - for the type checker
+    assert found.replay is not None and board.replay is not None  # noqa: PT018
+    first, before = found.replay.tracks[0].entries, board.replay.tracks[0].entries
+    assert first[:-1] == before
+    assert first[-1].strategy == "mine"
 
 
 def test_a_sound_lock_is_pulled(where: Place) -> None:
