@@ -12,6 +12,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.trace import (
     MAX_TRACE_CHARACTERS,
     before_postproc,
+    check_positions,
     decision_pairs,
     imports_code,
     program_id,
@@ -65,6 +66,24 @@ def test_a_tile_that_divides_nothing_does_not_reach_tvm(tile: Any) -> None:
 
     with pytest.raises(WorkloadError, match="a tile that is not a positive whole number"):
         replay(mod, json.dumps([instructions, spoiled]))
+
+
+@pytest.mark.parametrize(
+    ("instructions", "is_refused"),
+    [
+        ([["GetLoops", [], [], []]] * 2000, False),
+        ([["GetLoops", [], [], []]] * 2001, True),
+        ([["Split", [], [], ["l1"] * 1000], ["Split", [], [], ["l1"] * 1000]], False),
+        ([["Split", [], [], ["l1"] * 1000], ["Split", [], [], ["l1"] * 1001]], True),
+        ([7, [], ["Split", [], []], ["Split", [], [], 7]], False),
+    ],
+)
+def test_loops_by_the_thousand_do_not_reach_tvm(instructions: list[Any], is_refused: bool) -> None:
+    if not is_refused:
+        check_positions(instructions, [])
+        return
+    with pytest.raises(WorkloadError, match="more than 2,000 instructions or results of them"):
+        check_positions(instructions, [])
 
 
 def test_a_trace_is_its_instructions_and_its_decisions() -> None:

@@ -157,7 +157,16 @@ def test_a_schedule_that_crashes_tvm_is_a_sentence(filled: Path) -> None:
         SearchDatabase(filled)
 
 
+def test_a_schedule_of_more_loops_than_tvm_can_visit_is_refused(filled: Path) -> None:
+    loops = [["AddUnitLoop", ["b0"], [], [f"l{number}"]] for number in range(4000)]
+    with_record(filled, trace=[[["GetSBlock", [], ["C", "main"], ["b0"]], *loops], []])
+
+    with pytest.raises(DataError, match="schedule that TVM must not read: .* more than 2,000 instructions or results"):
+        SearchDatabase(filled)
+
+
 def test_a_schedule_without_end_is_a_sentence(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.dataset.trace.MOST_RESULTS", 10**6)  # otherwise it is refused before
     monkeypatch.setattr("costhub.search.database._OPENING_S", 1.0)
     monkeypatch.setattr("costhub.search.database._RECORD_S", 0.0)
     loops = [["AddUnitLoop", ["b0"], [], [f"l{number}"]] for number in range(20_000)]

@@ -13,6 +13,9 @@ from costhub.errors import WorkloadError, last_line
 
 _PRAGMAS = frozenset({"pragma_auto_unroll_max_step", "pragma_unroll_explicit"})
 """What MetaSchedule writes; TVM's post-processing reads them."""
+MOST_RESULTS = 2000
+"""Of the instructions of a trace, each of which may make a loop; those that searches write have some 250 at most. TVM
+0.27 visits loops by recursion, and 4,000 in one another overflow its stack."""
 MAX_TRACE_CHARACTERS = 1 << 22
 """A longer trace gets no features: it would take too much memory."""
 
@@ -101,11 +104,12 @@ def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
 def check_positions(instructions: list[Any], decisions: list[Any]) -> None:
     """Rejects decisions that TVM 0.27 trusts even though they crash it or make it compute for minutes.
 
-    TVM writes to the position given by a decision's number, and divides by the tiles of a loop.
+    TVM writes to the position given by a decision's number, divides by the tiles of a loop, and visits loops by
+    recursion.
 
     Raises:
-        WorkloadError: A decision belongs to no instruction, a tile is not positive, or the two are not lists of
-            instructions and of pairs.
+        WorkloadError: A decision belongs to no instruction, a tile is not positive, there are more instructions or
+            results of them than `MOST_RESULTS`, or the two are not lists of instructions and of pairs.
     """
     try:
         numbers, count = [int(number) for number, _ in decisions], len(instructions)
@@ -116,6 +120,15 @@ def check_positions(instructions: list[Any], decisions: list[Any]) -> None:
     tiles = [tile for _, decision in decisions if isinstance(decision, list) for tile in decision]
     if not all(isinstance(tile, int) and tile > 0 for tile in tiles):
         raise WorkloadError("its trace has a tile that is not a positive whole number")
+    results = sum(len(each[3]) for each in instructions if _has_results(each))
+    if max(count, results) > MOST_RESULTS:
+        raise WorkloadError(
+            f"its trace has more than {MOST_RESULTS:,} instructions or results of them, and a search writes a few hundred"
+        )
+
+
+def _has_results(instruction: Any) -> bool:
+    return isinstance(instruction, list) and len(instruction) > 3 and isinstance(instruction[3], list)
 
 
 def imports_code(instructions: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
@@ -24,7 +25,7 @@ from scripts.bench.security.imports import (
 )
 from scripts.bench.security.models import RunsCode, deep
 from scripts.bench.security.names import reaches_terminal
-from scripts.bench.security.place import Answer, Command, Place
+from scripts.bench.security.place import SECRET, Answer, Command, Place
 
 SpoilDatabase = Callable[[Path, list[bytes], Place], list[bytes] | None]
 
@@ -59,6 +60,13 @@ def copy_lacks(place: Place, answer: Answer) -> str:
     path = place.folder / "out" / RECORDS
     count = len(path.read_text().splitlines()) if path.exists() else 0
     return f"the copy holds {count} records" if count != SOUND else reaches_terminal(place, answer)
+
+
+def secret_changed(place: Place, answer: Answer) -> str:
+    """A harm: the user's own file is another, is gone, or can be read somewhere."""
+    if not place.secret.exists():
+        return "the user's own file is gone"
+    return "the user's own file was changed" if place.secret.read_bytes() != SECRET else seen(place, answer)
 
 
 def harmed(place: Place, answer: Answer) -> str:
@@ -201,7 +209,51 @@ def _many(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
     """More workloads than any search has, none of which can be read."""
     del place
     with (folder / WORKLOADS).open("ab") as file:
-        file.write(b'["1","x"]\n' * 120_000)
+        file.write(b'["1","x"]\n' * 13000)
+    return lines
+
+
+def _copies(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """3,000 copies of a workload, each of which needs a name of its own, and a record of each twentieth."""
+    del place
+    line = (folder / WORKLOADS).read_bytes()
+    with (folder / WORKLOADS).open("ab") as file:
+        file.write(line * 3000)
+    return [*lines, *(with_record(lines[0], workload=number) for number in range(1, 3000, 20))]
+
+
+_ODD_TVM = "0.18\x1b[2J"
+
+
+def _odd_version(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """A workload of a TVM whose version a terminal obeys."""
+    del place
+    module = json.loads(base64.b64decode(json.loads((folder / WORKLOADS).read_bytes())[1])[8:])
+    module["metadata"]["tvm_version"] = _ODD_TVM
+    (folder / WORKLOADS).write_bytes(workload_line(json.dumps(module).encode()) + b"\n")
+    return lines
+
+
+def keeps_version(place: Place, answer: Answer) -> str:
+    """A harm: the copy says so, and cannot be read for it, or the terminal gets it."""
+    found = [path for path in (place.folder / "out").glob("*.json") if json.dumps(_ODD_TVM)[1:-1] in path.read_text()]
+    return f"{found[0].name} holds the version" if found else reaches_terminal(place, answer)
+
+
+def _filled(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """What the merged database would be called is a link to the user's own file."""
+    del folder
+    out = place.folder / "out"
+    out.mkdir()
+    for name in (WORKLOADS, RECORDS):
+        (out / name).symlink_to(place.secret)
+    return lines
+
+
+def _link_to_nowhere(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """The folder that is to be made is a link to a folder of the user's that is not there yet."""
+    del folder
+    (place.folder / "out").symlink_to(place.folder / "home" / "made")
     return lines
 
 
@@ -235,7 +287,7 @@ def _origin(content: bytes | None) -> SpoilDatabase:
 
 _four = lacks(f"{SOUND} measurements of")
 _those_that_replay = lacks(f"{SOUND + 5} measurements of")
-"""Loops of one step, annotations and blocks that are named again and again do no harm."""
+"""Few annotations, and a choice or a place that is not there, do no harm."""
 Harm = Callable[[Place, Answer], str]
 _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
     ("126a", "doctor --fix, eighteen kinds of bad lines", DOCTOR, _mixed, "refused", copy_lacks),
@@ -260,6 +312,13 @@ _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
      "either", reaches_terminal),
     ("126r", "doctor, 120,000 workloads that cannot be read", "doctor DB", _many, "refused", no_harm),
     ("126s", "doctor, targets of 100 kB", "doctor DB", _all_for(mcpu="x" * 10**5), "refused", no_harm),
+    ("126t", "doctor --fix, a TVM whose version a terminal obeys", DOCTOR, _odd_version, "accepted", keeps_version),
+    ("126u", "merge, 3,000 copies of a workload", MERGE, _copies, "accepted", reaches_terminal),
+    ("126v", "merge, into a folder of links to the user's own file", MERGE, _filled, "refused", secret_changed),
+    ("126w", "merge, into a link to a folder that is not there", MERGE, _link_to_nowhere, "either",
+     writes("home/made/costhub_origin.json")),
+    ("126x", "merge, eighteen kinds of bad lines", MERGE, _mixed, "either", copy_lacks),
+    ("126y", "merge, costhub_origin.json is a named pipe", MERGE, _origin(None), "either", no_harm),
 )  # fmt: skip
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from scripts.bench.security.attempt import Attempt, Expected, no_harm
 from scripts.bench.security.data import ESCAPES
-from scripts.bench.security.exchange.databases import Harm, with_record
-from scripts.bench.security.exchange.logs import FAMILY, seen
+from scripts.bench.security.exchange.databases import Harm, secret_changed, with_record
+from scripts.bench.security.exchange.logs import FAMILY
 from scripts.bench.security.imports import CIRCLE, RECORDS, WORKLOADS, database, workload_line
 from scripts.bench.security.models import TERABYTE, deep
 from scripts.bench.security.names import SCRIPT, in_reports, reaches_terminal
-from scripts.bench.security.place import SECRET, Answer, Command, Place
+from scripts.bench.security.place import Answer, Command, Place
 
 SpoilResults = Callable[[Path, list[bytes], Place], list[bytes] | None]
 SOFTMAX = "softmax.64x1000"
@@ -45,13 +45,6 @@ def without_database(spoil: Callable[[Path, Place], object]) -> SpoilResults:
         spoil(out, place)
 
     return spoilt
-
-
-def secret_changed(place: Place, answer: Answer) -> str:
-    """A harm: the user's own file is another, is gone, or can be read somewhere."""
-    if not place.secret.exists():
-        return "the user's own file is gone"
-    return "the user's own file was changed" if place.secret.read_bytes() != SECRET else seen(place, answer)
 
 
 def page_obeys(place: Place, answer: Answer) -> str:
@@ -162,7 +155,7 @@ _ROW = {"workload": _HOSTILE, "trials": 1, "failures": 0, "seconds": 1.0, "untun
 _NETWORK = {"network": _HOSTILE, "error": _HOSTILE, "library": _HOSTILE}
 _POSTPROC: list[Any] = [[["EnterPostproc", [CIRCLE], [], []]], []]
 _LOOPS: list[Any] = [["AddUnitLoop", ["b0"], [], [f"l{number}"]] for number in range(20_000)]
-_ENDLESS: list[Any] = [[["GetSBlock", [], ["root", "main"], ["b0"]], *_LOOPS], []]
+_ENDLESS: list[Any] = [[["GetSBlock", [], ["T_softmax_norm", "main"], ["b0"]], *_LOOPS], []]
 _OPTIONS = {"kind": "llvm", "num-cores": 2, "cl-opt": ["-print-after-all"]}
 _OBEYED = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": ESCAPES, "num-cores": 2}
 _TUNED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (

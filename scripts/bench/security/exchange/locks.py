@@ -11,8 +11,7 @@ from typing import Any
 
 from scripts.bench.security.attempt import Attempt, Expected, no_harm
 from scripts.bench.security.data import ESCAPES
-from scripts.bench.security.exchange.databases import Harm
-from scripts.bench.security.exchange.earlier_results import secret_changed
+from scripts.bench.security.exchange.databases import Harm, secret_changed
 from scripts.bench.security.exchange.submissions import FAMILY
 from scripts.bench.security.models import deep
 from scripts.bench.security.names import IMAGE, SCRIPT, in_file, reaches_terminal

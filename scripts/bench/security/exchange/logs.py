@@ -205,6 +205,15 @@ def _bomb(name: str, letter: bytes, parts: int) -> Callable[[Place], Command]:
     return make
 
 
+def _empty_streams(place: Place) -> Command:
+    """An archive whose streams hold nothing: each takes 32 bytes, and longer to read than text."""
+    path, part = place.folder / "a.log.xz", lzma.compress(b"") * (1 << 15)
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write(part)
+    return imports(place, path)
+
+
 def _sparse(size: int) -> Callable[[Place], Command]:
     def make(place: Place) -> Command:
         path = place.folder / "a.log"
@@ -258,6 +267,7 @@ def attempts() -> Iterator[Attempt]:
         ("123m", "a file of holes of 60 GB", _sparse(60 << 30)),
         ("123n", "a file of holes of 1 TB", _sparse(TERABYTE)),
         ("123o", "a link to /dev/zero", _linked("/dev/zero")),
+        ("123q", "three million empty streams in 100 MB of xz", _empty_streams),
     ):
         yield Attempt(kind, FAMILY, f"import ansor, {what}", made, limit_s=60, most_mb=1000)
     what = "import ansor, pipes, devices, links and a loop beside a good log"

@@ -18,8 +18,7 @@ from costhub.hub.searches import RESULT, RESULT_VERSION
 from costhub.search.replay.judge import ReplaySettings
 from scripts.bench.security.attempt import Attempt, Expected
 from scripts.bench.security.data import ESCAPES
-from scripts.bench.security.exchange.databases import Harm
-from scripts.bench.security.exchange.earlier_results import secret_changed
+from scripts.bench.security.exchange.databases import Harm, secret_changed
 from scripts.bench.security.exchange.locks import shown
 from scripts.bench.security.exchange.submissions import FAMILY
 from scripts.bench.security.models import TERABYTE, RunsCode, deep

@@ -116,6 +116,38 @@ def _garbled(place: Place) -> Command:
     return place.python(_GARBLED.format(folder=str(folder)), shown="read 60 garbled SQLite databases")
 
 
+_PAGE = 4096
+_LEVELS, _CHILDREN = 3, 400
+
+
+def _circled(folder: Path, lines: list[bytes], place: Place) -> list[bytes] | None:
+    """Three levels of pages that each name one page 400 times: some 100 kB hold 300 GB of text."""
+    as_sqlite(lambda workloads, _: workloads.execute("INSERT INTO workload VALUES ('1', ?)", ("x" * 3000,)))(
+        folder, lines, place
+    )
+    path = folder / SQLITE[WORKLOADS]
+    content = path.read_bytes()
+    pages = [content[at : at + _PAGE] for at in range(0, len(content), _PAGE)]
+    # Page 2 is the root of the only table. Its old content goes to the end, below the pages that name one another.
+    leaf, first = len(pages) + _LEVELS, len(pages) + 1
+    below = [*range(first, leaf), leaf]
+    inner = [_inner_page(child) for child in below]
+    path.write_bytes(
+        b"".join([pages[0][:28], (leaf).to_bytes(4, "big"), pages[0][32:], inner[0], *pages[2:], *inner[1:], pages[1]])
+    )
+
+
+def _inner_page(child: int) -> bytes:
+    """A page of SQLite without rows of its own, whose children are all one page."""
+    cells = [child.to_bytes(4, "big") + bytes([0x80 | number >> 7, number & 127]) for number in range(_CHILDREN)]
+    offsets, end = [], _PAGE
+    for cell in cells:
+        end -= len(cell)
+        offsets.append(end.to_bytes(2, "big"))
+    head = b"\x05" + bytes(2) + _CHILDREN.to_bytes(2, "big") + end.to_bytes(2, "big") + b"\0" + child.to_bytes(4, "big")
+    return (head + b"".join(offsets)).ljust(end, b"\0") + b"".join(reversed(cells))
+
+
 def _not_sqlite(folder: Path, lines: list[bytes], place: Place) -> None:
     del lines
     (folder / WORKLOADS).unlink()
@@ -140,6 +172,7 @@ _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
     ("127f", "import, a table that is the schema", IMPORT, as_sqlite(_schema), "either", no_harm),
     ("127g", "doctor, pickles under the names of SQLite files", "doctor DB", _not_sqlite, "refused", harmed),
     ("127h", "import, SQLite files that are links to the user's own", IMPORT, _linked, "refused", seen),
+    ("127j", "import, pages that name one page again and again", IMPORT, _circled, "refused", no_harm),
 )
 
 

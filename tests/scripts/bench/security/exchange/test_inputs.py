@@ -97,14 +97,14 @@ def test_a_copy_with_other_records_is_a_harm(where: Place) -> None:
 
 
 def test_a_changed_or_stolen_file_is_a_harm(where: Place) -> None:
-    assert earlier_results.secret_changed(where, told()) == ""
+    assert databases.secret_changed(where, told()) == ""
     (where.folder / "out").mkdir()
     (where.folder / "out" / "a").write_bytes(SECRET)
-    assert earlier_results.secret_changed(where, told()) == "out holds the user's own file"
+    assert databases.secret_changed(where, told()) == "out holds the user's own file"
     where.secret.write_bytes(b"")
-    assert earlier_results.secret_changed(where, told()) == "the user's own file was changed"
+    assert databases.secret_changed(where, told()) == "the user's own file was changed"
     where.secret.unlink()
-    assert earlier_results.secret_changed(where, told()) == "the user's own file is gone"
+    assert databases.secret_changed(where, told()) == "the user's own file is gone"
 
 
 def test_a_submission_and_a_task_are_sound(where: Place) -> None:
