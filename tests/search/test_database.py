@@ -161,7 +161,7 @@ def test_a_schedule_of_more_loops_than_tvm_can_visit_is_refused(filled: Path) ->
     loops = [["AddUnitLoop", ["b0"], [], [f"l{number}"]] for number in range(4000)]
     with_record(filled, trace=[[["GetSBlock", [], ["C", "main"], ["b0"]], *loops], []])
 
-    with pytest.raises(DataError, match="schedule that TVM must not read: .* more than 2,000 instructions or results"):
+    with pytest.raises(DataError, match=r"schedule that TVM must not read: .* more than 2,000 instructions or results"):
         SearchDatabase(filled)
 
 

@@ -43,6 +43,7 @@ _PULLED: tuple[tuple[str, str, Expected], ...] = (
     ("redirect-loop", "a redirect to itself", "refused"),
     ("silent", "no answer at all", "refused"),
     ("headers", "an answer with 100,000 headers", "refused"),
+    ("listing-once", "a listing that breaks off, and files of 2.3 GB", "refused"),
 )
 _REMOTE = (
     ("garbage", "a shard of garbage"),
@@ -58,6 +59,17 @@ _REVIEWED = (
     ("renamed", "files that are not those of its name"),
     ("device", "a description of a device that the dataset has"),
     ("trace", "traces aimed at TVM"),
+    ("negative", "files of -3 TB"),
+)
+_LOCKED: tuple[tuple[str, str, Expected], ...] = (
+    ("none", "nothing hostile", "accepted"),
+    ("up", "shards in folders above", "refused"),
+    ("pattern", "a device that is a pattern of names", "refused"),
+    ("names", "a device that a terminal obeys", "refused"),
+    ("more", "a shard of 3 TB more", "refused"),
+    ("negative", "shards of -3 TB", "refused"),
+    ("endless", "2.3 GB where the listing says 20 kB", "refused"),
+    ("garbage", "a shard of another content", "refused"),
 )
 _MODELS = (
     ("code", "Python"),
@@ -103,7 +115,7 @@ def _reviewed(how: str) -> Callable[[Place], Command]:
 
 
 def attempts() -> Iterator[Attempt]:
-    """Kinds 113 to 120."""
+    """Kinds 113 to 122, and 137."""
     for number, (trick, what, expected) in enumerate(_PULLED, start=1):
         made, most = scenario("pulled", trick, needs="m"), 1500.0
         yield Attempt(f"113-{number:02d}", FAMILY, f"pull from a hub with {what}", made, expected, harm=reported,
@@ -111,9 +123,13 @@ def attempts() -> Iterator[Attempt]:
     for letter, (trick, what) in zip("abcd", _REMOTE, strict=True):
         made = scenario("read_remotely", trick, needs="d")
         yield Attempt(f"114{letter}", FAMILY, f"stats hf-hub:, {what}", made, "either", harm=reported, limit_s=60)
-    for letter, (how, what) in zip("abcdefg", _REVIEWED, strict=True):
+    for letter, (how, what) in zip("abcdefgh", _REVIEWED, strict=True):
         title, quick = f"review --merge of a pull request with {what}", how == "garbage"
         yield Attempt(f"115{letter}", FAMILY, title, _reviewed(how), harm=reported, limit_s=90, quick=quick)
+    for letter, (trick, what, expected) in zip("abcdefgh", _LOCKED, strict=True):
+        made = scenario("locked_data", trick, needs="d")
+        yield Attempt(f"137{letter}", FAMILY, f"pull --locked --data from a hub with {what}", made, expected,
+                      harm=reported, limit_s=100, quick=trick == "pattern")  # fmt: skip
     for letter, (how, what) in zip("abcde", _MODELS, strict=True):
         made = scenario("offered_model", how, needs="m")
         yield Attempt(

@@ -123,7 +123,7 @@ def check_positions(instructions: list[Any], decisions: list[Any]) -> None:
     results = sum(len(each[3]) for each in instructions if _has_results(each))
     if max(count, results) > MOST_RESULTS:
         raise WorkloadError(
-            f"its trace has more than {MOST_RESULTS:,} instructions or results of them, and a search writes a few hundred"
+            f"its trace has more than {MOST_RESULTS:,} instructions or results of them; a search writes a few hundred"
         )
 
 

@@ -209,17 +209,17 @@ def _many(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
     """More workloads than any search has, none of which can be read."""
     del place
     with (folder / WORKLOADS).open("ab") as file:
-        file.write(b'["1","x"]\n' * 13000)
+        file.write(b'["1","x"]\n' * 120_000)
     return lines
 
 
 def _copies(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
-    """3,000 copies of a workload, each of which needs a name of its own, and a record of each twentieth."""
+    """1,000 copies of a workload, each of which needs a name of its own, and a record of each twentieth."""
     del place
     line = (folder / WORKLOADS).read_bytes()
     with (folder / WORKLOADS).open("ab") as file:
-        file.write(line * 3000)
-    return [*lines, *(with_record(lines[0], workload=number) for number in range(1, 3000, 20))]
+        file.write(line * 1000)
+    return [*lines, *(with_record(lines[0], workload=number) for number in range(1, 1000, 20))]
 
 
 _ODD_TVM = "0.18\x1b[2J"
@@ -313,7 +313,7 @@ _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
     ("126r", "doctor, 120,000 workloads that cannot be read", "doctor DB", _many, "refused", no_harm),
     ("126s", "doctor, targets of 100 kB", "doctor DB", _all_for(mcpu="x" * 10**5), "refused", no_harm),
     ("126t", "doctor --fix, a TVM whose version a terminal obeys", DOCTOR, _odd_version, "accepted", keeps_version),
-    ("126u", "merge, 3,000 copies of a workload", MERGE, _copies, "accepted", reaches_terminal),
+    ("126u", "merge, 1,000 copies of a workload", MERGE, _copies, "accepted", reaches_terminal),
     ("126v", "merge, into a folder of links to the user's own file", MERGE, _filled, "refused", secret_changed),
     ("126w", "merge, into a link to a folder that is not there", MERGE, _link_to_nowhere, "either",
      writes("home/made/costhub_origin.json")),

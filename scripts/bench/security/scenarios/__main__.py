@@ -14,7 +14,9 @@ MODULES = {
         ),
         "moments",
     ),
-    **dict.fromkeys(("pulled", "read_remotely", "reviewed", "offered_model", "token_sent_elsewhere"), "hostile_hub"),
+    **dict.fromkeys(
+        ("pulled", "read_remotely", "reviewed", "offered_model", "token_sent_elsewhere", "locked_data"), "hostile_hub"
+    ),
     **dict.fromkeys(
         (
             *("killed_adapt", "read_while_collecting", "clock_backwards", "four_pulls", "added_packages"),

@@ -96,7 +96,7 @@ def _streamed(name: str, size: int, *, said: int | None = None, pause_s: float =
         request.send_response(200)
         request.send_header("Content-Length", str(size if said is None else said))
         request.send_header("ETag", '"' + "a" * 40 + '"')
-        request.send_header("X-Repo-Commit", request.hub.refs[REPO]["main"])
+        request.send_header("X-Repo-Commit", next(iter(request.hub.refs.values()))["main"])
         request.end_headers()
         if request.command != "HEAD":
             left = size
@@ -192,6 +192,19 @@ def _headers(request: Any) -> bool:
     return True
 
 
+def _fails_once() -> Trick:
+    """The listing, which limits what is fetched, breaks off as often as the client asks for it; then files are huge."""
+    large = _streamed("config.json", ENDLESS)
+
+    def trick(request: Any) -> bool:
+        if _is_tree(request):
+            request.close_connection = True
+            return True
+        return large(request)
+
+    return trick
+
+
 def _info(**values: Any) -> Trick:
     def trick(request: Any) -> bool:
         is_info = request.path.startswith(f"/api/models/{REPO}") and not _is_tree(request)
@@ -220,6 +233,7 @@ TRICKS: dict[str, Callable[[], Trick]] = {
     "listing-object": lambda: _answer(_is_tree, b'{"a": 1}'),
     "listing-numbers": lambda: _answer(_is_tree, b"[1, 2, null]"),
     "listing-bare": lambda: _answer(_is_tree, b'[{"type": "file"}]'),
+    "listing-once": _fails_once,
     "listing-bomb": lambda: _bomb(_is_tree, 3),
     "file-endless": lambda: _streamed("config.json", ENDLESS),
     "file-short": lambda: _streamed("config.json", 1000, said=10**9),
@@ -328,7 +342,16 @@ def reviewed(how: str) -> None:
     number = contribution_id({name: hashlib.sha256(content).hexdigest() for name, content in offered.items()})
     if how == "renamed":
         number = "0123456789abcdef"
-    with lying(lambda request: False) as hub:
+
+    def negative(request: Any) -> bool:
+        """Sizes of less than nothing, which hide how much would be fetched."""
+        if how != "negative" or not _is_tree(request):
+            return False
+        files = request.hub.files(DATA, "refs/pr/1") if "pr%2F1" in request.path else request.hub.files(DATA)
+        request._json([_entry(path, -(3 << 40)) for path in files])
+        return True
+
+    with lying(negative) as hub:
         hub.commit(DATA, own)
         inbox = {f"contributions/{number}/{name}": content for name, content in offered.items()}
         hub.commit(DATA, {**own, **inbox, **beside}, ref="refs/pr/1")
@@ -343,6 +366,52 @@ def reviewed(how: str) -> None:
         print(tail(done), file=sys.stderr)
         sys.stdout.flush()
         os._exit(done.returncode)
+
+
+def locked_data(trick: str) -> None:
+    """Pulls a locked dataset from a hub that lies about the locked commit by then."""
+    lies: dict[str, Trick | None] = {"none": None}
+    told = [lies["none"]]
+    files = files_of(Path("d"))
+    shard = next(name for name in files if name.startswith("measurements/"))
+
+    def entries(**changed: int) -> list[dict[str, Any]]:
+        return [
+            {**_entry(name, changed.get("size", len(content))), "oid": blob_id(content)}
+            for name, content in files.items()
+        ]
+
+    def listed(*more: dict[str, Any], **changed: int) -> Trick:
+        return lambda request: _is_tree(request) and (request._json([*entries(**changed), *more]) or True)
+
+    lies |= {
+        "up": listed(_entry("measurements/../../escaped/train-00000-of-00001.parquet")),
+        "pattern": listed(_entry("measurements/[!x]*/train-00000-of-00001.parquet")),
+        "names": listed(_entry(f"measurements/{ESCAPE}/train-00000-of-00001.parquet")),
+        "more": listed(_entry("measurements/other/train-00000-of-00001.parquet", 3 << 40)),
+        "negative": listed(size=-(3 << 40)),
+        "endless": _streamed(shard, ENDLESS),
+        "garbage": _answer(lambda request: _is_file(request, shard), b"PAR1", ETag='"b"', X_Repo_Commit="a" * 40),
+    }
+    with lying(lambda request: told[0] is not None and told[0](request)) as hub:
+        hub.commit(DATA, files)
+        env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN}
+        name = f"hf-hub:{DATA.removeprefix('datasets/')}"
+        locked = costhub("lock", "--data", name, env=env)
+        need(locked.returncode == 0, f"a sound dataset was not locked: {tail(locked)}")
+        told[0] = lies[trick]
+        done = costhub("pull", name, "--locked", "--data", env=env)
+        _look({})
+        need(ESCAPE not in done.stdout + done.stderr, "escapes reached the terminal")
+        print(tail(done))
+        print(tail(done), file=sys.stderr)
+        sys.stdout.flush()
+        os._exit(done.returncode)  # its threads may still be talking
+
+
+def blob_id(content: bytes) -> str:
+    """What git calls a file."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324 - git's
 
 
 def offered_model(how: str) -> None:
