@@ -29,6 +29,7 @@ from scripts.bench.security.exchange import (
     sources,
     sqlite_databases,
     submissions,
+    workflows,
 )
 
 
@@ -42,7 +43,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Attempt]]] = {
     for module in (models, trees, data, names, imports, publishing, processes, new_models, new_data, new_moments)
 } | {
     logs.FAMILY: _joined(logs, sources, databases, sqlite_databases, earlier_results),
-    submissions.FAMILY: _joined(submissions, locks, networks, searches),
+    submissions.FAMILY: _joined(submissions, locks, networks, searches, workflows),
 }
 """Family -> what yields its attempts, in the order of the table."""
 
