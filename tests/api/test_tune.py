@@ -137,6 +137,16 @@ def test_engines_are_refused_where_no_network_could_run_in_them(
     assert not (tmp_path / "tuned").exists()
 
 
+def test_a_file_that_is_no_network_is_told_what_it_is_beside_engines_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda _: "here")
+    (tmp_path / "net.onnx").write_bytes(b"\x08\x07")
+
+    with pytest.raises(WorkloadError, match="is an ONNX model, which costhub does not read"):
+        tune(str(tmp_path / "net.onnx"), tmp_path / "out", options=TuneOptions(beside=("onnxruntime",)))
+
+
 def test_an_engine_that_is_not_installed_is_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "find_spec", lambda name: None if name == "openvino" else "here")
 

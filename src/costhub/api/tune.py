@@ -389,12 +389,15 @@ def _check_beside(engines: Sequence[str], subjects: Subjects, where: Where) -> N
 
     Raises:
         ArgumentError: No network is named, or one that torch cannot run, or one for a GPU or boards.
+        CosthubError: What is named is nothing that can be tuned.
     """
     from costhub.collector.device.local import local_kind
     from costhub.collector.workloads.network_source import RELAX
 
     if not engines:
         return
+    if not subjects.networks:
+        subjects.check()  # a file that is no network, such as ONNX, is told what it is
     if isinstance(where, str):
         on_boards, kind = False, local_kind(*local_devices(where))
     else:
