@@ -72,6 +72,10 @@ def find(name):
 
 def put(name, value):
     os.environ[name] = value
+
+def add_line(path):
+    with open(path, "a") as file:
+        print("ready", file=file)
 """
 
 
@@ -197,6 +201,39 @@ def test_what_prepares_a_child_is_called_once_in_every_process(tmp_path: Path, t
             child.kill()
         child.prepare(partial(troubles.put, "PREPARED", "again"))
         assert child.call(os.getenv, "PREPARED", timeout_s=60) == "again"
+
+
+def test_a_launched_child_gets_ready_while_nobody_waits(tmp_path: Path, troubles: Any) -> None:
+    ready = tmp_path / "ready"
+    with Child(prepare=partial(troubles.add_line, str(ready)), is_shared=False) as child:
+        child.launch()
+        child.launch()
+        end = time.monotonic() + 60
+        while not ready.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert ready.exists()
+        assert child.call(echo, 1, timeout_s=60) == 1
+        assert ready.read_text() == "ready\n"
+
+    with Child(prepare=partial(troubles.put, "PREPARED", "yes"), is_shared=False) as child:
+        child.launch()
+        child.prepare(partial(troubles.put, "PREPARED", "again"))
+        assert child.call(os.getenv, "PREPARED", timeout_s=60) == "again"
+
+    (lives := tmp_path / "lives").touch()
+    with Child(prepare=partial(troubles.die_once, str(lives))) as child:
+        child.launch()
+        assert child.call(echo, "it died once while it got ready", timeout_s=60)
+
+
+def test_a_child_that_nobody_waited_for_serves_no_one_else(troubles: Any) -> None:
+    limits = Limits(cpu_s=4322)  # of no other test
+    with Child(prepare=partial(troubles.put, "PREPARED", "yes"), limits=limits) as child:
+        child.launch()
+        pid = child.pid
+    with Child(limits=limits) as other:
+        assert other.call(echo, 1, timeout_s=60) == 1
+        assert other.pid != pid
 
 
 def test_a_child_that_never_gets_ready_is_a_sentence() -> None:

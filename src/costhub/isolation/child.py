@@ -94,6 +94,8 @@ class Child:
         self._prepare = prepare
         self._process: ChildProcess | None = None
         self._is_prepared = self._is_answering = self._is_closed = False
+        self._begun: list[Callable[[], object]] = []
+        """What the process does to get ready, after which nobody has asked yet whether it is."""
         self._frozen_at: float | None = None
         self._frozen_s = 0.0
         # Guards changes of the process; never held while it works.
@@ -126,8 +128,11 @@ class Child:
         self._prepare, self._is_prepared = function, False
 
     def launch(self) -> None:
-        """Starts the process without waiting until it is ready, so that several can start in parallel."""
-        self._launched()
+        """Starts the process, which gets ready while nobody waits for it, so that several can do so in parallel.
+
+        What goes wrong meanwhile is told by `start`, or by the next call.
+        """
+        self._begin(self._launched())
 
     def start(self) -> None:
         """Starts the process if it is not running, and waits until it is ready for a call.
@@ -221,6 +226,7 @@ class Child:
         with self._lock:
             process, self._process = self._process, None
             self._is_prepared = self._is_answering = False
+            self._begun.clear()
         if process is not None:
             process.kill()
 
@@ -229,7 +235,8 @@ class Child:
         with self._lock:
             self._is_closed = True
             process = self._process
-            if process is None or self._is_answering or not self.is_shared or self._frozen_at is not None:
+            is_busy = self._is_answering or bool(self._begun)
+            if process is None or is_busy or not self.is_shared or self._frozen_at is not None:
                 return self.kill()
             self._process = None
         if process.is_running:
@@ -259,14 +266,33 @@ class Child:
     def _is_worn(self, process: ChildProcess | None) -> bool:
         return process is not None and self.most_calls is not None and process.calls >= self.most_calls
 
-    def _get_ready(self, process: ChildProcess) -> None:
-        if self._is_prepared:
+    def _begin(self, process: ChildProcess) -> None:
+        """Has the process do what makes it ready, unless it does or has done that."""
+        if self._is_prepared or self._begun:
             return
+        steps: list[Callable[[], object]] = []
         if process.was_idle:
-            self._exchange(process, move_in, {**os.environ, **self.environment}, os.getcwd())
+            steps.append(partial(move_in, {**os.environ, **self.environment}, os.getcwd()))
         if self._prepare is not None:
-            self._exchange(process, self._prepare)
-        self._is_prepared = True
+            steps.append(self._prepare)
+        for step in steps:
+            self._send(process, pickle.dumps((step, ()), pickle.HIGHEST_PROTOCOL))
+            self._begun.append(step)
+        self._is_prepared = not steps
+
+    def _get_ready(self, process: ChildProcess) -> None:
+        try:
+            while not self._is_prepared:
+                self._begin(process)
+                last = None
+                while self._begun:
+                    self._receive(process, self.start_timeout_s)
+                    last = self._begun.pop(0)
+                # Another function may have been set in the meantime.
+                self._is_prepared = self._prepare is None or last is self._prepare
+        except BaseException:
+            self.kill()
+            raise
 
     def _exchange(self, process: ChildProcess, function: Callable[..., object], *args: Any) -> None:
         try:
