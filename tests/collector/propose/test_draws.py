@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import DesignSpace, find_space
 from costhub.collector.workloads.relax_import import fuse, import_network
 from costhub.collector.workloads.suites import find_workload
-from costhub.dataset.trace import CHOICE, TILE
+from costhub.dataset.trace import CHOICE, LOCATION, TILE
 
 TARGET = '{"kind": "llvm", "num-cores": 2}'
 SEEDS = range(1, 25)
@@ -110,6 +111,64 @@ def test_what_only_a_replay_can_draw_is_left_to_it() -> None:
     assert True in found
     whole = [sketch.trace for sketch in sketches]
     assert all(draws.decided(trace, 1) is trace for trace in whole)
+
+
+def depthwise() -> tuple[Any, Any, list[Any]]:
+    """A convolution whose padding has many places to go, with its context and sketches."""
+    layer = nn.Conv2d(32, 32, 3, padding=1, groups=32, bias=False).eval()
+    mod, _ = import_network(layer, (zeros(1, 32, 8, 12),), lanes=8)
+    fused = fuse(mod, tvm.target.Target({"kind": "llvm", "num-cores": 2}))
+    found = next(function for name, function in fused.functions.items() if "depthwise" in name.name_hint)
+    kernel = tvm.IRModule({"main": found.with_attr("global_symbol", "main")})
+    return kernel, *open_design_space(kernel, TARGET, find_space("blocked"), seed=0)
+
+
+def softmax() -> tuple[Any, Any, list[Any]]:
+    """A kernel with several blocks that have a few places each, or one, next to its context and sketches."""
+    mod = find_workload("softmax.64x1000").module()
+    return mod, *open_design_space(mod, TARGET, find_space("default"), seed=0)
+
+
+@pytest.mark.parametrize("kernel", [depthwise, softmax])
+def test_places_are_those_of_the_replay_with_the_same_seed(
+    kernel: Callable[[], tuple[Any, Any, list[Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draws_module, "_FEW", 10_000)
+    mod, context, sketches = kernel()
+    draws, compared = Draws(sketches, mod), []
+    for sketch in sketches:
+        bare = Trace(sketch.trace.insts, {})
+        for seed in SEEDS:
+            found, real = draws.decided(bare, seed), replayed(context, sketches, bare, seed)
+            if real is not None:
+                assert decisions(found) == decisions(real)
+                assert trace_key(found) == trace_key(real)
+                compared += [value for kind, value in decisions(found) if kind == LOCATION]
+
+    assert len(compared) > len(SEEDS)
+    assert len(set(compared)) > 2
+
+
+def test_places_that_are_asked_for_once_are_left_to_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def note(*args: Any) -> Any:
+        asked.append(args)
+        return all_places(*args)
+
+    all_places = draws_module._all_places
+    monkeypatch.setattr(draws_module, "_all_places", note)
+
+    def known(kernel: tuple[Any, Any, list[Any]]) -> list[bool]:
+        asked.clear()
+        mod, _, sketches = kernel
+        draws = Draws(sketches, mod)
+        return [draws.decided(Trace(each.trace.insts, {}), seed) is not None for each in sketches for seed in SEEDS]
+
+    assert sum(known(softmax())) < len(SEEDS)
+    assert len(asked) == draws_module._FEW
+    assert all(known(depthwise()))
+    assert 1 < len(asked) < len(SEEDS)
 
 
 def test_keys_ignore_post_processing_and_tell_decisions_apart(blocked: tuple[Any, list[Any]]) -> None:

@@ -8,15 +8,20 @@ that.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from costhub.collector.propose.register_tiles import MOST_PLACES, RegisterTile, refused_above
-from costhub.dataset.trace import CHOICE, POSTPROC, TILE, trace_parts
+from costhub.dataset.trace import CHOICE, LOCATION, POSTPROC, TILE, trace_parts
 
+_ANNOTATE = "Annotate"
+_BEYOND = 1 << 20
+"""A loop that no program has."""
 _SAMPLES = "Sample"
 """How the kinds of instructions with decisions begin."""
+_FEW = 8
+"""Lists of places to choose from that are found out before any of them is used again."""
 _KEPT = 64
 """Different lists of open decisions for which a schedule that draws them is kept."""
 _MOST_RECORDED = 4096
@@ -29,8 +34,17 @@ class _Open:
 
     kind: str
     attributes: tuple[Any, ...]
+    """Of the instruction; for a place, the places to choose from."""
     extent: int = 1
     """Of the loop to tile."""
+
+    def value(self, drawn: Any) -> Any:
+        """The decision, from what a `_Drawing` has drawn."""
+        if self.kind != LOCATION:
+            return drawn
+        turn = next(number for number, factor in enumerate(drawn) if int(factor) > 1)
+        # Of two factors, TVM draws how large the first one is; of more, which of them gets the prime number.
+        return self.attributes[turn if len(self.attributes) > 2 else 1 - turn]
 
 
 class Draws:
@@ -38,9 +52,16 @@ class Draws:
 
     Args:
         sketches: The design space of a workload for a CPU; on GPUs, post-processing draws as well.
+        mod: The workload; None if draws of places are left to replays.
     """
 
-    def __init__(self, sketches: Sequence[Any]) -> None:
+    def __init__(self, sketches: Sequence[Any], mod: Any = None) -> None:
+        self._mod = mod
+        self._places: dict[tuple[int, int, tuple[int, ...]], tuple[int, ...] | None] = {}
+        """The list of instructions, which of them draws, and the decisions before it -> the places it draws from."""
+        self._before: dict[tuple[int, Any], tuple[Sequence[Any], Sequence[Any]]] = {}
+        """The list and an instruction of it -> those before it, and those of these on which its places depend."""
+        self._repeated = 0
         self._open: dict[Any, _Open] = {}
         self._drawing: dict[tuple[_Open, ...], _Drawing] = {}
         for sketch in sketches:
@@ -67,10 +88,44 @@ class Draws:
             left = _left(instructions, decisions)
         if not left:
             return trace
-        if not all(instruction in self._open for instruction in left):
+        fixed = dict(decisions.items())
+        drawn: list[tuple[Any, _Open]] = []
+        for instruction in left:
+            found = self._open.get(instruction)
+            if found is None:
+                places = self._places_of(instruction, instructions, {**fixed, **self._made(drawn, seed)})
+                if places is None:
+                    return None
+                if len(places) == 1:  # no random number is drawn for it
+                    fixed[instruction] = places[0]
+                    continue
+                found = _Open(LOCATION, places, 2)
+            drawn.append((instruction, found))
+        return Trace(instructions, {**fixed, **self._made(drawn, seed)})
+
+    def _made(self, drawn: Sequence[tuple[Any, _Open]], seed: int) -> dict[Any, Any]:
+        """The decisions that instructions make, in the order in which a replay with this seed draws them."""
+        values = self._drawn([found for _, found in drawn], seed) if drawn else []
+        return {each: found.value(value) for (each, found), value in zip(drawn, values, strict=True)}
+
+    def _places_of(self, instruction: Any, instructions: Any, decisions: Mapping[Any, Any]) -> tuple[int, ...] | None:
+        """Where an instruction may compute a block, after these decisions; None if only a replay can tell."""
+        handle = instructions.__chandle__()
+        if self._mod is None or handle not in self._all_open or str(instruction.kind.name) != LOCATION:
             return None
-        drawn = self._drawn([self._open[instruction] for instruction in left], seed)
-        return Trace(instructions, {**dict(decisions.items()), **dict(zip(left, drawn, strict=True))})
+        if (handle, instruction) not in self._before:
+            before = instructions[: next(n for n, each in enumerate(instructions) if each.same_as(instruction))]
+            self._before[handle, instruction] = before, [each for each in before if not _only_annotates(each, before)]
+        before, shaping = self._before[handle, instruction]
+        own = tuple(number for each in shaping if each in decisions for number in _numbers(decisions[each]))
+        key = (handle, len(before), own)
+        if key in self._places:
+            self._repeated += 1
+        elif len(self._places) < _FEW + self._repeated / 4:  # finding them out takes longer than a replay
+            self._places[key] = _all_places(self._mod, [*before, instruction], decisions)
+        else:
+            return None
+        return self._places[key]
 
     def _drawn(self, wanted: Sequence[_Open], seed: int) -> list[Any]:
         """Decisions in the order in which a replay draws them, from a program that has nothing but the loops."""
@@ -93,7 +148,10 @@ class _Drawing:
         self._schedule = tvm.s_tir.Schedule(_loops([each.extent for each in wanted]), seed=1)
         loops = self._schedule.get_loops(self._schedule.get_sblock(_NAME))
         for loop, each in zip(loops, wanted, strict=True):
-            if each.kind == TILE:
+            if each.kind == LOCATION:
+                # A loop of two rounds has one factor to place, in as many ways as there are places.
+                self._schedule.sample_perfect_tile(loop, len(each.attributes), each.extent)
+            elif each.kind == TILE:
                 self._schedule.sample_perfect_tile(loop, *each.attributes)
             else:
                 self._schedule.sample_categorical(*map(list, each.attributes))
@@ -111,6 +169,45 @@ class _Drawing:
         decisions, instructions = self._schedule.trace.decisions, self._schedule.trace.insts
         end = len(instructions)
         return [decisions[instructions[place]] for place in range(end - self._count, end)]
+
+
+def _only_annotates(instruction: Any, others: Sequence[Any]) -> bool:
+    """Whether others use what an instruction samples in annotations alone, which change neither loops nor blocks."""
+    is_used = False
+    for other in others:
+        if any(
+            value.same_as(made) for value in other.inputs if hasattr(value, "same_as") for made in instruction.outputs
+        ):
+            if str(other.kind.name) != _ANNOTATE:
+                return False
+            is_used = True
+    return is_used
+
+
+def _numbers(decision: Any) -> list[int]:
+    return [int(each) for each in decision] if hasattr(decision, "__len__") else [int(decision)]
+
+
+def _all_places(mod: Any, instructions: Sequence[Any], decisions: Mapping[Any, Any]) -> tuple[int, ...] | None:
+    """The decisions that the last of some instructions may make, in TVM's order; None if TVM cannot replay them."""
+    import tvm
+
+    schedule = tvm.s_tir.Schedule(mod, seed=1, error_render_level="none")
+    own = {each: decisions[each] for each in instructions[:-1] if each in decisions}
+    try:
+        trace = tvm.s_tir.schedule.Trace(instructions, {**own, instructions[-1]: _BEYOND})
+        trace.apply_to_schedule(schedule, remove_postproc=False)
+        (block,) = schedule.trace.insts[-1].inputs
+        # Asked for a place that does not exist, TVM takes the last one before it, or the root if there is none.
+        places: list[int] = []
+        while True:
+            place = int(schedule.trace.decisions[schedule.trace.insts[-1]])
+            if places and place >= places[0]:
+                return tuple(places)
+            places.insert(0, place)
+            schedule.sample_compute_location(block, decision=place - 1)
+    except (tvm.s_tir.ScheduleError, tvm.error.InternalError):
+        return None
 
 
 class Refusals:

@@ -105,7 +105,7 @@ class SearchSpace:
         self._context, self._cost_model = context, cost_model
         self._design = DesignSpace(context, sketches)
         # On GPUs, post-processing draws, too: equal traces become different programs.
-        self._draws = Draws(sketches) if context.target.kind.name == "llvm" else None
+        self._draws = Draws(sketches, context.mod) if context.target.kind.name == "llvm" else None
         self._refusals = Refusals(context.space_generator.postprocs or (), sketches)
         self._threads = int(context.num_threads)
         # No feature depends on the arguments, and determining them for each schedule is slow.
