@@ -100,6 +100,21 @@ def test_a_form_that_is_dropped_is_not_timed_and_its_process_ends() -> None:
         assert not psutil.pid_exists(pid)
 
 
+def test_a_form_is_loaded_in_the_process_that_was_launched_for_it() -> None:
+    load = partial(hold_form, partial(partial, tuple))  # computes nothing
+    with NetworkTimer((), threads=1) as timer:
+        timer.launch_library("tuned")
+        timer.launch_torch("torch")
+        launched = {name: child.pid for name, child in timer._launched.items()}
+        assert timer.load_form("tuned", load, {}) == ()
+        assert timer._children["tuned"].pid == launched["tuned"]
+        assert psutil.pid_exists(launched["torch"] or 0)
+
+        assert list(timer.measure(rounds=1, seconds=0.0)) == ["tuned"]
+
+        assert not psutil.pid_exists(launched["torch"] or 0)
+
+
 def minor_faults(pid: int | None) -> int:
     """Pages that a process was given so far without any disk."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])

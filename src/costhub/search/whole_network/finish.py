@@ -120,11 +120,15 @@ def finish_network(
     report_step(f"compiling {label}")
     failing = f"The network {label} was tuned, but TVM cannot compile it as a whole"
     is_wanted = UNTUNED in beside or boards is not None or _kind_of(target) != "cpu"
-    with _forms(network, target, database, lowering, with_untuned=is_wanted) as forms:
-        finished, inputs = _compiled(forms, label, out, failing)
-        if inputs is not None:
+    with (
+        _forms(network, target, database, lowering, with_untuned=is_wanted) as forms,
+        _launched(forms, runs_here=boards is None) as here,
+    ):
+        finished, here.inputs = _compiled(forms, label, out, failing)
+        if finished.error is None:
             report_step(f"checking and timing {label}")
-            finished = _timed(finished, inputs, forms, boards, beside)
+            timer = here if boards is None else board_network_timer(here.inputs, boards)
+            finished = _timed(finished, timer, forms, boards, beside)
         return _kept(finished, forms, out)
 
 
@@ -156,14 +160,17 @@ def finish_untimed(
     """
     report_step, stages = on_step or (lambda _: None), StageTimer()
     report_step(f"compiling {label}")
-    with _forms(network, target, database, lowering, is_compared=runs_here) as forms:
-        finished, inputs = _compiled(forms, label, out, f"TVM cannot compile {label} as a whole")
-        if inputs is not None and runs_here:
+    with (
+        _forms(network, target, database, lowering, is_compared=runs_here) as forms,
+        _launched(forms, runs_here=runs_here) as timer,
+    ):
+        finished, timer.inputs = _compiled(forms, label, out, f"TVM cannot compile {label} as a whole")
+        if finished.error is None and runs_here:
             report_step(f"checking {label}")
-            with stages.during(CHECKING), NetworkTimer(inputs, finished.threads) as timer:
+            with stages.during(CHECKING), timer:
                 finished = _loaded(timer, finished, forms)
             finished = _with_stages(finished, stages)
-        elif inputs is not None:
+        elif finished.error is None:
             finished = replace(finished, notes=(f"{label} is for another machine, so it was not run.",))
         return _kept(finished, forms, out)
 
@@ -230,7 +237,23 @@ def _forms(
         yield replace(forms, with_untuned=with_untuned or (is_compared and forms.reference == UNTUNED))
 
 
-def _compiled(forms: _Forms, label: str, out: Path, failing: str) -> tuple[FinishedNetwork, tuple[Any, ...] | None]:
+def _launched(forms: _Forms, *, runs_here: bool) -> NetworkTimer:
+    """A timer without inputs; the processes of the forms that it will load get ready while TVM compiles the network."""
+    kind = _kind_of(forms.target)
+    timer = NetworkTimer((), _threads(forms.target), kind)
+    if runs_here and kind == "cpu":
+        timer.launch_library(TUNED)
+        if forms.reference == TORCH:
+            timer.launch_torch(TORCH)
+    return timer
+
+
+def _threads(target: str) -> int:
+    """How many threads compute a network."""
+    return int(json.loads(target).get("num-cores") or core_count())
+
+
+def _compiled(forms: _Forms, label: str, out: Path, failing: str) -> tuple[FinishedNetwork, tuple[Any, ...]]:
     """Compiles a network, whose library of an earlier search is removed first.
 
     Args:
@@ -240,24 +263,28 @@ def _compiled(forms: _Forms, label: str, out: Path, failing: str) -> tuple[Finis
         failing: The beginning of the sentence that says that TVM cannot compile it.
 
     Returns:
-        What is known of the network, and its inputs; None instead of these if it cannot be compiled.
+        What is known of the network, and its inputs; an error and none of these if it cannot be compiled.
     """
     _library(out, label).unlink(missing_ok=True)
-    threads = int(json.loads(forms.target).get("num-cores") or core_count())
-    begun = FinishedNetwork(label, threads, device_kind=_kind_of(forms.target), reference=forms.reference)
+    kind = _kind_of(forms.target)
+    begun = FinishedNetwork(label, _threads(forms.target), device_kind=kind, reference=forms.reference)
     built = forms.build()
     if isinstance(built, str):
-        return replace(begun, error=f"{failing}: {built.rstrip('.')}."), None
+        return replace(begun, error=f"{failing}: {built.rstrip('.')}."), ()
     return _described(begun, built, forms.lowering), built.inputs
 
 
 def _timed(
-    finished: FinishedNetwork, inputs: tuple[Any, ...], forms: _Forms, boards: Boards | None, beside: Collection[str]
+    finished: FinishedNetwork,
+    timing: AbstractContextManager[AnyNetworkTimer],
+    forms: _Forms,
+    boards: Boards | None,
+    beside: Collection[str],
 ) -> FinishedNetwork:
     """A compiled network, checked and timed."""
     stages = StageTimer()
     try:
-        with stages.during(CHECKING), _network_timer(inputs, finished, boards) as timer:
+        with stages.during(CHECKING), timing as timer:
             finished = _loaded(timer, finished, forms, beside)
             with stages.during(TIMING):
                 finished = replace(finished, latencies=timer.measure())
@@ -299,13 +326,6 @@ def _described(begun: FinishedNetwork, built: BuiltNetwork, lowering: Lowering) 
         kernels_tuned=built.compiled.tuned,
         stages=built.stages,
     )
-
-
-def _network_timer(
-    inputs: tuple[Any, ...], finished: FinishedNetwork, boards: Boards | None
-) -> AbstractContextManager[AnyNetworkTimer]:
-    here = NetworkTimer(inputs, finished.threads, finished.device_kind)
-    return here if boards is None else board_network_timer(inputs, boards)
 
 
 def _kind_of(target: str) -> str:

@@ -50,6 +50,13 @@ def load_library(path: str, inputs: Arrays, cpus: tuple[int, ...]) -> Arrays:
     return hold_form(partial(_library, path, inputs, cpus))
 
 
+def load_reader_of_torch() -> None:
+    """Imports what `load_torch` needs, before it is called."""
+    import torch  # noqa: F401
+
+    import costhub.collector.workloads.network_source  # noqa: F401
+
+
 def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool, device: str = "cpu") -> Arrays:
     """Loads a network as torch runs it, and calls it once.
 

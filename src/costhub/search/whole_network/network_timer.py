@@ -14,13 +14,15 @@ from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.session_pool import SessionPool
 from costhub.collector.device.cpu_state import core_count, pick_cpus, tvm_threads
 from costhub.errors import MeasureError, NetworkError, last_line
-from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
+from costhub.isolation.pool import load_tvm
 from costhub.search.whole_network.network_forms import (
     Arrays,
     BoardLost,
     load_library,
     load_on_board,
+    load_reader_of_torch,
     load_torch,
     time_calls,
     time_calls_on_board,
@@ -95,7 +97,7 @@ class NetworkTimer:
     """Loads forms of one network and times them round by round, so that whatever disturbs one disturbs all.
 
     Args:
-        inputs: NumPy arrays.
+        inputs: NumPy arrays; they may be set later, before a form is loaded.
         threads: Threads of each form; those of TVM have a CPU each.
         device_kind: TVM's and torch's name for the device that computes, ``cpu`` or ``cuda``.
 
@@ -114,6 +116,8 @@ class NetworkTimer:
     notes: tuple[str, ...] = ()
     """Sentences about forms that could not be timed, in order; filled by `load_torch`."""
     _children: dict[str, Child] = field(default_factory=dict)
+    _launched: dict[str, Child] = field(default_factory=dict)
+    """Form -> a process that gets ready for it."""
     _held: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> NetworkTimer:
@@ -124,6 +128,29 @@ class NetworkTimer:
     ) -> None:
         self._held.close()
 
+    def launch_library(self, name: str) -> None:
+        """Starts the process of a library that `load_library` will load: it imports TVM in the meantime."""
+        self._launch(name, self._of_library, load_tvm)
+
+    def launch_torch(self, name: str) -> None:
+        """The same for `load_torch`, without `compiled`."""
+        self._launch(name, self._of_torch, load_reader_of_torch)
+
+    def _launch(self, name: str, environment: dict[str, str], prepare: Callable[[], object]) -> None:
+        self._launched[name] = child = self._child(environment)
+        child.prepare(prepare)
+        child.launch()
+
+    @property
+    def _of_library(self) -> dict[str, str]:
+        # For a GPU, the libraries that torch brings may be those that TVM finds.
+        return {**tvm_threads(self.threads), **(WITHOUT_TORCH if self.device_kind == "cpu" else {})}
+
+    @property
+    def _of_torch(self) -> dict[str, str]:
+        # Otherwise Inductor compiles in processes of its own, which keep running.
+        return {"OMP_NUM_THREADS": str(self.threads), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
     def load_library(self, name: str, path: str) -> Arrays:
         """Adds a library of `compile_network`; returns what it computes.
 
@@ -131,7 +158,7 @@ class NetworkTimer:
             MeasureError: It cannot be loaded, or fails.
         """
         load = partial(load_library, path, self.inputs, pick_cpus(self.threads))
-        return self.load_form(name, load, tvm_threads(self.threads))
+        return self.load_form(name, load, self._of_library)
 
     def load_torch(self, name: str, network: str, *, compiled: bool = False) -> Arrays:
         """Adds the network as torch runs it; returns what it computes.
@@ -143,11 +170,8 @@ class NetworkTimer:
             MeasureError: It cannot be loaded or compiled, or fails.
         """
         load = partial(load_torch, network, self.inputs, self.threads, compiled, self.device_kind)
-        threads = str(self.threads)
-        # Otherwise Inductor compiles in processes of its own, which keep running.
-        inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
         try:
-            return self.load_form(name, load, {"OMP_NUM_THREADS": threads, **inductor})
+            return self.load_form(name, load, self._of_torch)
         except MeasureError as error:
             if self.device_kind == "cpu" or compiled:
                 raise
@@ -166,6 +190,8 @@ class NetworkTimer:
             rounds: Turns of each form.
             seconds: Duration of each turn; a call that takes longer is made once.
         """
+        for child in self._launched.values():  # of forms that were not loaded after all
+            child.kill()
         return time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
@@ -189,12 +215,7 @@ class NetworkTimer:
         Raises:
             MeasureError: It cannot be loaded, or fails.
         """
-        # What it imports stays loaded: the next form gets a new process.
-        limits = Limits.for_network(timeout_s=LOAD_TIMEOUT_S)
-        if self.device_kind != "cpu":
-            limits = replace(limits, further_bytes=None)  # drivers of GPUs map more memory than there is
-        environment = {**KEEP_FREED_MEMORY, **environment}
-        child = self._held.enter_context(Child(environment=environment, limits=limits, is_shared=False))
+        child = self._launched.pop(name, None) or self._child(environment)
         try:
             outputs = child.call(load, timeout_s=LOAD_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout) as error:
@@ -204,6 +225,15 @@ class NetworkTimer:
         child.freeze()
         self._children[name] = child
         return outputs
+
+    def _child(self, environment: dict[str, str]) -> Child:
+        """A process for a form."""
+        # What it imports stays loaded: the next form gets a new process.
+        limits = Limits.for_network(timeout_s=LOAD_TIMEOUT_S)
+        if self.device_kind != "cpu":
+            limits = replace(limits, further_bytes=None)  # drivers of GPUs map more memory than there is
+        environment = {**KEEP_FREED_MEMORY, **environment}
+        return self._held.enter_context(Child(environment=environment, limits=limits, is_shared=False))
 
 
 _BOARD_WAIT_S = 120.0
