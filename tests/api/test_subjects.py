@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from costhub.api.subjects import Subjects, is_network, named_jobs, network_jobs, read_subjects
+from costhub.api.subjects import Subjects, is_network, launched_reader, named_jobs, network_jobs, read_subjects
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import UnknownNameError, WorkloadError
@@ -175,6 +175,13 @@ def test_reading_a_network_is_a_stage_beside_finding_its_kernels(tmp_path: Path)
     assert seconds[READING] > 0.0
     assert seconds[EXTRACTING] > 0.0
     assert sum(seconds.values()) <= perf_counter() - start
+
+    with launched_reader([]) as nobody, launched_reader([str(tmp_path / "dense.pt2")]) as reader:
+        assert nobody is None
+        assert reader is not None
+        pid = reader.pid
+        network_jobs([str(tmp_path / "dense.pt2")], '{"kind": "llvm", "num-cores": 1}', reader=reader)
+        assert (reader.pid, reader.is_running) == (pid, True)
 
 
 @pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")

@@ -20,7 +20,7 @@ from costhub.api.compile_inputs import (
     known_rows,
 )
 from costhub.api.models import ChosenModel, ModelChoice
-from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
+from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
 from costhub.cards.reports.compile_summary import compile_text
 from costhub.errors import DataError, NetworkError, WorkloadError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
@@ -31,6 +31,7 @@ from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
     from costhub.collector.workloads.network_source import Lowering
+    from costhub.isolation.child import Child
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
@@ -233,11 +234,13 @@ def compile(
     from costhub.search.zero_trials.known import KnownSchedules
 
     began, stages = datetime.datetime.now(datetime.timezone.utc), StageTimer()
-    with stages.during(OPENING):
-        found = find_target(device)
-        known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
-        ranker = chosen.for_device(found.row)
-    return _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages).run(plan, known)
+    with launched_reader(subjects.networks) as reader:
+        with stages.during(OPENING):
+            found = find_target(device)
+            known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
+            ranker = chosen.for_device(found.row)
+        compilation = _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages)
+        return compilation.run(plan, known, reader)
 
 
 def check_folder(out: Path) -> None:
@@ -290,7 +293,7 @@ class _Compilation:
     began: datetime.datetime
     stages: StageTimer
 
-    def run(self, plan: ZeroTrialPlan, known: KnownSchedules) -> Compilation:
+    def run(self, plan: ZeroTrialPlan, known: KnownSchedules, reader: Child | None) -> Compilation:
         """Chooses schedules, compiles networks and writes the report."""
         from costhub.search.database import SearchFolder
         from costhub.search.result import FINISHING, SCHEDULING
@@ -300,7 +303,9 @@ class _Compilation:
         own = frozenset(job.name for job in jobs)
         target, networks = self.found.target, self.subjects.networks
         unlinked = self._unlinked()
-        jobs += network_jobs(networks, target.text, self.options.lowering, stages=self.stages)
+        jobs += network_jobs(networks, target.text, self.options.lowering, stages=self.stages, reader=reader)
+        if reader is not None:
+            reader.close()  # From now on its process waits for the networks to be compiled as a whole.
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
         check_different([job.name for job in jobs])

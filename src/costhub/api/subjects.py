@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from costhub.collector.workload_queue import WorkloadSpec
     from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.collector.workloads.network_source import Lowering
+    from costhub.isolation.child import Child
     from costhub.search.options import Job
     from costhub.search.result import StageTimer
 
@@ -380,8 +382,26 @@ MOST_BYTES = 2.0**28
 reads 150 MB for each token, takes more of the network's time than all other layers."""
 
 
+@contextmanager
+def launched_reader(networks: Sequence[str]) -> Iterator[Child | None]:
+    """A process for `network_jobs` that imports torch and TVM in the meantime; None if there is no network."""
+    if not networks:
+        yield None
+        return
+    from costhub.collector.workloads.network_kernels import network_reader
+
+    with network_reader(networks) as reader:
+        reader.launch()
+        yield reader
+
+
 def network_jobs(
-    networks: Sequence[str], target: str, lowering: Lowering | None = None, *, stages: StageTimer | None = None
+    networks: Sequence[str],
+    target: str,
+    lowering: Lowering | None = None,
+    *,
+    stages: StageTimer | None = None,
+    reader: Child | None = None,
 ) -> list[Job]:
     """The kernels of networks, weighted by how often they are called.
 
@@ -390,6 +410,7 @@ def network_jobs(
         target: The TVM target, as JSON.
         lowering: How operators are lowered to kernels; by default as TVM does it on its own.
         stages: Counts the seconds of reading and of extraction.
+        reader: What `launched_reader` yields; it reads the networks.
 
     Raises:
         WorkloadError: A network has no kernel that TVM can tune.
@@ -411,6 +432,9 @@ def network_jobs(
         timer.move(found.reading_s, EXTRACTING, READING)
         report_network(found)
 
+    if reader is not None:
+        with timer.during(READING):
+            reader.start()
     with timer.during(EXTRACTING):
         found = network_workloads(
             networks,
@@ -418,5 +442,6 @@ def network_jobs(
             most_bytes=MOST_BYTES,
             lowering=lowering or AS_IN_TORCH,
             on_network=report,
+            reader=reader,
         )
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

@@ -23,7 +23,7 @@ from costhub.api.measuring import (
     open_measurer,
 )
 from costhub.api.models import ChosenModel, ModelChoice
-from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
+from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
 from costhub.errors import ArgumentError, WorkloadError
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
-    from costhub.search.result import StageTimer, TuneResult
+    from costhub.search.result import TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
+    from costhub.search.zero_trials.known import KnownSchedules
 
 log = logging.getLogger("costhub")
 MANY_PROGRAMS = 1000
@@ -232,18 +233,22 @@ class _Search:
         check_different([job.name for job in jobs])  # before the folder is made, as everything that can be told by then
         with SearchFolder(out) as folder, ExitStack() as measuring:
             earlier = read_report(out)
-            with stages.during(OPENING):
-                measurer = measuring.enter_context(open_measurer(device, evaluator=COLLECTING))
-                model = self.chosen.for_device(measurer.device)
-            log.info("%s", model.line)
-            for sentence in advise(model, measurer):
-                log.info(sentence)
-            _warn_of_kernels_alone(networks, measurer)
-            _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
-            _say_what_is_held(out)
-            if networks:
-                log.info("Finding the kernels of %s ...", " and ".join(networks))
-            jobs += network_jobs(networks, json.dumps(measurer.target), self.options.lowering, stages=stages)
+            with launched_reader(networks) as reader:
+                with stages.during(OPENING):
+                    measurer = measuring.enter_context(open_measurer(device, evaluator=COLLECTING))
+                    measurer.launch()  # Its processes get ready while this one reads the model and the networks.
+                    model = self.chosen.for_device(measurer.device)
+                    known = None if self.options.from_scratch else self._known(measurer)
+                log.info("%s", model.line)
+                for sentence in advise(model, measurer):
+                    log.info(sentence)
+                _warn_of_kernels_alone(networks, measurer)
+                _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
+                _say_what_is_held(out)
+                if networks:
+                    log.info("Finding the kernels of %s ...", " and ".join(networks))
+                target = json.dumps(measurer.target)
+                jobs += network_jobs(networks, target, self.options.lowering, stages=stages, reader=reader)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             device_id = str(measurer.device["device_id"])
@@ -252,7 +257,7 @@ class _Search:
             ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
             with stages.during(SEARCHING):
-                results = self._search(jobs, model.model, measurer, folder, shown, stages)
+                results = self._search(jobs, model.model, known, measurer, folder, shown)
             stopped = shown.stopped(self.options.stop)
             ended = stopped.to_json() if stopped else ended
             measuring.close()  # Its processes must not compute while a network is timed.
@@ -266,24 +271,23 @@ class _Search:
                 finished = _finished(networks, measurer, out, self.options)
             return Tuning(out, tuple(results), tuple(finished), report.write(finished, stages=stages.seconds()))
 
+    def _known(self, measurer: Measurer) -> KnownSchedules:
+        return known_schedules(measurer.device, without=self.options.without)
+
     def _search(
         self,
         jobs: Sequence[Job],
         model: CostModel,
+        known: KnownSchedules | None,
         measurer: Measurer,
         folder: SearchFolder,
         shown: TuneProgress,
-        stages: StageTimer,
     ) -> list[TuneResult]:
         from costhub.search.options import SEARCH_STOPS, Search, find_selection
-        from costhub.search.result import OPENING
         from costhub.search.strategies.by_name import find_strategy
         from costhub.search.tune import tune_all
         from costhub.transfer.methods.by_name import find_method
 
-        with stages.during(OPENING):
-            without = self.options.without
-            known = None if self.options.from_scratch else known_schedules(measurer.device, without=without)
         search = Search(
             model,
             draft=None if self.draft is None else self.draft.for_device(measurer.device).model,

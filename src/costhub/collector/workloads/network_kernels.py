@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,7 @@ def network_workloads(
     most_bytes: float = 2.0**26,
     lowering: Lowering = AS_IN_TORCH,
     on_network: Callable[[NetworkReport], None] | None = None,
+    reader: Child | None = None,
 ) -> tuple[NetworkWorkload, ...]:
     """Extracts the distinct kernels that TVM generates for networks at batch 1, the heaviest first.
 
@@ -104,6 +107,7 @@ def network_workloads(
         most_bytes: Kernels with larger arguments are left out: creating their inputs takes longer than running them.
         lowering: How operators become kernels: fast math and other layouts produce different workloads.
         on_network: Called with the report of each network.
+        reader: A process of `network_reader`, which stays open; by default a new one.
 
     Raises:
         UnknownNameError: No network has such a name.
@@ -113,7 +117,7 @@ def network_workloads(
     chosen = name_networks(names)
     tasks: dict[str, tuple[ExtractedKernel, dict[str, float]]] = {}
     bounds = KernelBounds(least_flop, least_bytes, most_bytes)
-    with Child(limits=Limits.for_network(timeout_s=COMPILE_TIMEOUT_S), idle_s=_IDLE_S) as child:
+    with network_reader(names) if reader is None else nullcontext(reader) as child:
         for label, network in chosen.items():
             start = time.monotonic()
             found = _extracted(child, label, network, target, bounds, lowering)
@@ -129,6 +133,25 @@ def network_workloads(
         )
         for task, weights in ordered
     )
+
+
+def network_reader(names: Sequence[str]) -> Child:
+    """A process that reads networks; launched early, it imports torch and TVM while this process does other things.
+
+    Args:
+        names: As for `network_workloads`.
+    """
+    limits = Limits.for_network(timeout_s=COMPILE_TIMEOUT_S)
+    exports = any(Path(name).suffix != RELAX for name in names)
+    return Child(prepare=partial(_load_importers, exports), limits=limits, idle_s=_IDLE_S)
+
+
+def _load_importers(exports: bool) -> None:
+    """Imports what reading a network takes, and what torch itself imports only when it exports the first one."""
+    import costhub.collector.workloads.relax_import  # noqa: F401
+
+    if exports:
+        import torch._dynamo  # noqa: F401
 
 
 def name_networks(names: Sequence[str]) -> dict[str, str]:
