@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +21,11 @@ from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_names, local_target
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import workload_id
-from costhub.errors import ArgumentError, CosthubError, DataError, NetworkError, WorkloadError
+from costhub.errors import ArgumentError, CosthubError, DataError, MeasureError, NetworkError, WorkloadError
 from costhub.hub.catalogue.devices import keep_probed_figures
 from costhub.search.database import FILES
 from costhub.search.options import Search
+from costhub.search.result import StageTimer
 from costhub.search.whole_network import engines, finish
 from costhub.search.whole_network.tuned_network import TunedNetwork
 
@@ -160,11 +163,47 @@ def test_engines_are_asked_for_beside_the_other_forms(tmp_path: Path, monkeypatc
     asked: list[list[str]] = []
     monkeypatch.setattr(finish, "finish_network", lambda *_, beside, **__: asked.append(beside))
     here: Any = SimpleNamespace(boards=None, device={"kind": "cpu"}, target=local_target())
+    report: Any = SimpleNamespace(write=dict)
 
     for options in (TuneOptions(), TuneOptions(beside=("openvino",), torch_compile=True)):
-        tune_module._finished(["lstm"], here, tmp_path, options)
+        tune_module._finished(["lstm"], here, tmp_path, options, report, StageTimer())
 
     assert asked == [[], ["torch.compile", "openvino"]]
+
+
+def test_what_a_search_found_is_kept_while_a_network_is_compiled_and_before_it_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    compiling = threading.Event()
+
+    def write(*, stages: dict[str, float]) -> None:
+        assert compiling.wait(60)
+        events.append(f"kept {sorted(stages)}")
+
+    def finished(*_: Any, on_step: Callable[[str], None], **__: Any) -> None:
+        on_step("compiling")
+        events.append("compiled")
+        compiling.set()
+        on_step("checking")
+        events.append("timed")
+
+    def fails(*_: Any, **__: Any) -> None:
+        compiling.set()
+        raise MeasureError("no process starts")
+
+    here: Any = SimpleNamespace(boards=None, device={"kind": "cpu"}, target=local_target())
+    report: Any = SimpleNamespace(write=write)
+    monkeypatch.setattr(finish, "finish_network", finished)
+    tune_module._finished(["lstm"], here, tmp_path, TuneOptions(), report, StageTimer())
+    assert events == ["compiled", "kept ['other']", "timed"]
+
+    events.clear()
+    compiling.clear()
+    monkeypatch.setattr(finish, "finish_network", fails)
+    with pytest.raises(MeasureError, match="no process starts"):
+        tune_module._finished(["lstm"], here, tmp_path, TuneOptions(), report, StageTimer())
+    assert events == ["kept ['other']"]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +269,7 @@ def test_a_module_is_tuned_with_a_model_of_ones_own(tmp_path: Path) -> None:
     assert found.summary["command"].startswith("costhub.tune('mine', ")
     assert json.loads((tmp_path / "tuned/report.json").read_text()) == json.loads(json.dumps(found.summary))
     stages = found.summary["stages"]
-    assert stages.keys() == {"opening", "searching", "reporting", "finishing", "other"}
+    assert stages.keys() == {"opening", "searching", "other"}
     began = datetime.fromisoformat(found.summary["began"]).timestamp()
     assert start - 0.001 <= began < began + sum(stages.values()) <= time.time() + 0.001
     assert sum(result.stages.values()) < stages["searching"]

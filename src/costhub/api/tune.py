@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import logging
 import os
 from collections.abc import Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
-    from costhub.search.result import TuneResult
+    from costhub.search.result import StageTimer, TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
     from costhub.search.zero_trials.known import KnownSchedules
 
@@ -225,7 +227,7 @@ class _Search:
         from costhub.api.tuning import Tuning
         from costhub.collector.run.evaluator import COLLECTING
         from costhub.search.database import SearchFolder
-        from costhub.search.result import FINISHING, OPENING, REPORTING, SEARCHING, StageTimer
+        from costhub.search.result import FINISHING, OPENING, SEARCHING, StageTimer
 
         load, stages = load_average(), StageTimer()  # before this search adds to the load
         began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
@@ -247,8 +249,8 @@ class _Search:
                 _say_what_is_held(out)
                 if networks:
                     log.info("Finding the kernels of %s ...", " and ".join(networks))
-                target = json.dumps(measurer.target)
-                jobs += network_jobs(networks, target, self.options.lowering, stages=stages, reader=reader)
+                target, lowering = json.dumps(measurer.target), self.options.lowering
+                jobs += network_jobs(networks, target, lowering, stages=stages, reader=reader)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             device_id = str(measurer.device["device_id"])
@@ -265,10 +267,10 @@ class _Search:
             machine = {"load_average": load, "cores": os.cpu_count(), "on_board": measurer.boards is not None}
             about = {**self._about(model), **machine, "began": began, "cap": cap, "stopped": ended}
             report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
-            with stages.during(REPORTING):  # Keeps the results, even if a network fails.
-                report.write(stages=stages.seconds())
-            with stages.during(FINISHING):
-                finished = _finished(networks, measurer, out, self.options)
+            finished: list[FinishedNetwork] = []
+            if networks and obstacle(measurer) is None:
+                with stages.during(FINISHING):
+                    finished = _finished(networks, measurer, out, self.options, report, stages)
             return Tuning(out, tuple(results), tuple(finished), report.write(finished, stages=stages.seconds()))
 
     def _known(self, measurer: Measurer) -> KnownSchedules:
@@ -363,29 +365,54 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
     return sentences
 
 
-def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: TuneOptions) -> list[FinishedNetwork]:
-    """Compiles and times whole networks after the search; none if the device does not allow it."""
+def _finished(
+    networks: Sequence[str],
+    measurer: Measurer,
+    out: Path,
+    options: TuneOptions,
+    report: TuneReport,
+    stages: StageTimer,
+) -> list[FinishedNetwork]:
+    """Compiles and times whole networks after the search.
+
+    Args:
+        networks: Their names.
+        measurer: That of the search, for a device that allows it.
+        out: The folder of the search.
+        options: Those of the search.
+        report: That of the search, written in case a network fails: while another process compiles the first network,
+            since pictures take long to draw, and not while one is timed.
+        stages: Counts the seconds for which networks wait for it.
+    """
     from costhub.collector.workloads.network_kernels import name_networks
+    from costhub.search.result import REPORTING
     from costhub.search.whole_network.finish import TORCH_COMPILE, UNTUNED, finish_network
 
-    if obstacle(measurer) is not None:
-        return []
     asked = {TORCH_COMPILE: options.torch_compile, UNTUNED: options.time_unscheduled}
     beside = [*(form for form, is_asked in asked.items() if is_asked), *options.beside]
-    return [
-        finish_network(
-            network,
-            label=label,
-            target=json.dumps(measurer.target),
-            database=out,
-            out=out,
-            lowering=options.lowering,
-            beside=beside,
-            boards=measurer.boards,
-            on_step=lambda step: log.info("%s ...", step),
-        )
-        for label, network in name_networks(networks).items()
-    ]
+    with ThreadPoolExecutor(1) as drawing:
+        kept, steps = drawing.submit(report.write, stages=stages.seconds()), itertools.count()
+
+        def on_step(step: str) -> None:
+            if next(steps):  # the first one compiles
+                with stages.during(REPORTING):
+                    kept.result()
+            log.info("%s ...", step)
+
+        return [
+            finish_network(
+                network,
+                label=label,
+                target=json.dumps(measurer.target),
+                database=out,
+                out=out,
+                lowering=options.lowering,
+                beside=beside,
+                boards=measurer.boards,
+                on_step=on_step,
+            )
+            for label, network in name_networks(networks).items()
+        ]
 
 
 def _check_beside(engines: Sequence[str], subjects: Subjects, where: Where) -> None:

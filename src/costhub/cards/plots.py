@@ -144,6 +144,19 @@ def save_svg(figure: Figure, path: str | Path, *, label: str) -> Path:
     Returns:
         The path.
     """
+    return write_svg(file_text(figure, label=label), path)
+
+
+def write_svg(text: str, path: str | Path) -> Path:
+    """Writes what `file_text` returned, as `save_svg` does."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_replacing(target, text.encode())
+    return target
+
+
+def file_text(figure: Figure, *, label: str) -> str:
+    """Renders a figure as the text of a file; equal data give equal text. The arguments are those of `save_svg`."""
 
     def rules(place: int) -> str:
         return " ".join(f"--{name}: {pair[place]};" for name, pair in PALETTE.items())
@@ -153,10 +166,7 @@ def save_svg(figure: Figure, path: str | Path, *, label: str) -> Path:
     paper = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'
     head, rest = text.split(">", 1)
     head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_replacing(target, f"{head}>\n{style}\n{paper}{rest}".encode())
-    return target
+    return f"{head}>\n{style}\n{paper}{rest}"
 
 
 def svg_text(figure: Figure, *, name: str, label: str) -> str:

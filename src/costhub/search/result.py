@@ -36,7 +36,8 @@ SEARCHING = "searching"
 SCHEDULING = "scheduling"
 """Choosing, building and checking schedules of all kernels without measuring."""
 REPORTING = "reporting"
-"""Writing reports and pictures, except the final ones, which hold these figures."""
+"""Writing reports and pictures, except the final ones, which hold these figures; of those drawn while a network is
+compiled, only the wait for them."""
 FINISHING = "finishing"
 """Compiling whole networks, checking and timing them; the stages of each network add up to less."""
 

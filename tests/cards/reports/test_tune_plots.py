@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from costhub.cards.reports import tune_plots
 from costhub.cards.reports.tune_plots import (
     MOST_CURVES,
     curve_svg,
@@ -56,6 +58,30 @@ def test_every_program_is_a_mark_and_slow_ones_are_marks_of_their_own() -> None:
 
     assert markers(all_ran) == markers(without) + 1
     assert curve_svg({**ROW, "measured_us": None}, name="a").startswith("<svg")
+
+
+def test_the_pictures_of_a_report_are_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+
+    def note(*args: Any, **more: Any) -> Any:
+        drawn.append(args)
+        return new_figure(*args, **more)
+
+    new_figure = tune_plots.new_figure
+    monkeypatch.setattr(tune_plots, "new_figure", note)
+    row = {**ROW, "workload": "drawn once"}
+    together = [(1, 2001.0), (9, 1000.0)]
+
+    def report() -> list[str]:
+        files = plot_curves([row, row], tmp_path / "a.svg"), plot_together(together, tmp_path / "b.svg")
+        return [curve_svg(row, name="a"), together_svg(together), *(file.read_text() for file in files)]
+
+    first = report()
+    assert len(drawn) == 4
+    assert report() == first
+    assert len(drawn) == 4
+    assert curve_svg({**row, "measured_us": [9.0]}, name="a") != first[0]
+    assert len(drawn) == 5
 
 
 def test_thousands_of_programs_are_thinned_out() -> None:

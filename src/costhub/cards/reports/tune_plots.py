@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.cards.plots import INK, SERIES, furnish, new_figure, save_svg, svg_text
+from costhub.cards.plots import INK, SERIES, file_text, furnish, new_figure, svg_text, write_svg
 from costhub.cards.tables import one_line
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 STAGES = ("evolution", "features", "prediction", "learning", "building", "running", "other")
 MOST_CURVES = 12
 """Number of workloads whose curve is shown without a click."""
+_PICTURES = 2 * MOST_CURVES
+"""How many pictures of each kind are kept."""
 _COLUMNS = 3
 _MOST_DOTS = 400
 """Maximum number of programs drawn per workload; if there are more, only every second or third."""
@@ -32,12 +36,26 @@ def together_svg(points: Sequence[Sequence[float]]) -> str:
     Args:
         points: (programs of each kernel, latency in us), in increasing order of programs.
     """
-    return svg_text(_together(points), name="together", label="latency of all kernels against measured programs")
+    return _drawn_together(_data(points), of_page=True)
 
 
 def plot_together(points: Sequence[Sequence[float]], path: str | Path) -> Path:
     """Writes the picture of `together_svg` to a file, following the reader's light or dark theme."""
-    return save_svg(_together(points), path, label="latency of all kernels against measured programs")
+    return write_svg(_drawn_together(_data(points), of_page=False), path)
+
+
+# A report is written twice, before and after its networks are compiled, with the same pictures.
+
+
+def _data(drawn: Any) -> str:
+    """What a picture shows, as a key."""
+    return json.dumps(drawn)
+
+
+@lru_cache(_PICTURES)
+def _drawn_together(data: str, *, of_page: bool) -> str:
+    figure, label = _together(json.loads(data)), "latency of all kernels against measured programs"
+    return svg_text(figure, name="together", label=label) if of_page else file_text(figure, label=label)
 
 
 def _together(points: Sequence[Sequence[float]]) -> Figure:
@@ -62,6 +80,16 @@ def curve_svg(row: Mapping[str, Any], *, name: str) -> str:
         row: Row with `workload`, `curve` and, if known, the `measured_us` of all programs.
         name: Prefix of the ids in the picture.
     """
+    return _drawn_curve(_data_of([row]), name)
+
+
+def _data_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    return _data([{key: row.get(key) for key in ("workload", "trials", "curve", "measured_us")} for row in rows])
+
+
+@lru_cache(_PICTURES)
+def _drawn_curve(data: str, name: str) -> str:
+    (row,) = json.loads(data)
     figure = new_figure(1.6, width=3.1)
     figure.set_layout_engine("none")  # one for each kernel: fixed margins take a third of the time
     axes = figure.add_axes((0.17, 0.15, 0.81, 0.79))
@@ -72,6 +100,12 @@ def curve_svg(row: Mapping[str, Any], *, name: str) -> str:
 def plot_curves(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     """Writes the diagrams of `curve_svg` to one file, those of the first `MOST_CURVES` workloads with a curve."""
     shown = [row for row in rows if row["curve"]][:MOST_CURVES]
+    return write_svg(_drawn_curves(_data_of(shown)), path)
+
+
+@lru_cache(_PICTURES)
+def _drawn_curves(data: str) -> str:
+    shown = json.loads(data)
     columns = max(1, min(_COLUMNS, len(shown)))
     figure = new_figure(0.3 + 1.75 * -(-len(shown) // columns), width=3.1 * columns)
     for place, row in enumerate(shown):
@@ -80,7 +114,7 @@ def plot_curves(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
         axes.set_title(_short(row["workload"], 38), fontsize=7.5, color=INK, loc="left")
     figure.supxlabel("programs", fontsize=8, color=INK)
     figure.supylabel("latency (µs)", fontsize=8, color=INK)
-    return save_svg(figure, path, label="latency of each workload by measured programs")
+    return file_text(figure, label="latency of each workload by measured programs")
 
 
 def _draw_curve(axes: Axes, row: Mapping[str, Any]) -> None:
