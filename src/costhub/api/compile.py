@@ -26,6 +26,7 @@ from costhub.errors import DataError, NetworkError, WorkloadError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
 from costhub.names import check_different
 from costhub.progress import BarWithLines
+from costhub.search.zero_trials.plan import ZeroTrialPlan
 from costhub.terminal_text import counted
 from costhub.versions import load_pandas
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from costhub.search.whole_network.tuned_network import TunedNetwork
     from costhub.search.zero_trials.compile import CompiledKernel
     from costhub.search.zero_trials.known import KnownSchedules
-    from costhub.search.zero_trials.plan import ZeroTrialPlan
 
 log = logging.getLogger("costhub")
 
@@ -216,8 +216,6 @@ def compile(
         >>> compiled.kernels[0].source  # doctest: +SKIP
         'measured'
     """
-    from costhub.search.zero_trials.plan import ZeroTrialPlan
-
     options = options or CompileOptions()
     plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, seed=seed)
     options.check()
@@ -230,11 +228,11 @@ def compile(
     subjects = read_subjects(what, Path(out))
     subjects.check_once()
     check_lowering(subjects, options.lowering)
-    from costhub.search.result import OPENING, StageTimer
-    from costhub.search.zero_trials.known import KnownSchedules
-
-    began, stages = datetime.datetime.now(datetime.timezone.utc), StageTimer()
     with launched_reader(subjects.networks) as reader:
+        from costhub.search.result import OPENING, StageTimer  # It imports torch.
+        from costhub.search.zero_trials.known import KnownSchedules
+
+        began, stages = datetime.datetime.now(datetime.timezone.utc), StageTimer()
         with stages.during(OPENING):
             found = find_target(device)
             known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
@@ -304,8 +302,6 @@ class _Compilation:
         target, networks = self.found.target, self.subjects.networks
         unlinked = self._unlinked()
         jobs += network_jobs(networks, target.text, self.options.lowering, stages=self.stages, reader=reader)
-        if reader is not None:
-            reader.close()  # From now on its process waits for the networks to be compiled as a whole.
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
         check_different([job.name for job in jobs])

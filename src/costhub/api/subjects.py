@@ -410,7 +410,8 @@ def network_jobs(
         target: The TVM target, as JSON.
         lowering: How operators are lowered to kernels; by default as TVM does it on its own.
         stages: Counts the seconds of reading and of extraction.
-        reader: What `launched_reader` yields; it reads the networks.
+        reader: What `launched_reader` yields. It reads the networks, and is closed: its process then waits for them to
+            be compiled as a whole.
 
     Raises:
         WorkloadError: A network has no kernel that TVM can tune.
@@ -444,4 +445,6 @@ def network_jobs(
             on_network=report,
             reader=reader,
         )
+    if reader is not None:
+        reader.close()
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from costhub.api.tuning import Tuning
     from costhub.collector.measurer import Measurer
     from costhub.collector.workloads.network_source import Lowering
+    from costhub.isolation.child import Child
     from costhub.models.protocol import CostModel
     from costhub.search.database import SearchFolder
     from costhub.search.options import Job
@@ -171,8 +172,7 @@ def tune(
         progress: Show a progress bar on a terminal.
 
     Returns:
-        What was found; `print` shows it as a table. A network whose outputs differ from torch's has an `error`
-        in `networks`, and no library.
+        What was found; `print` shows it as a table. A network with wrong outputs has an `error`, and no library.
 
     Raises:
         CosthubError: One of its subclasses: a name, file, model or device does not exist, the workload cannot be
@@ -191,13 +191,14 @@ def tune(
     draft = None if options.draft is None else ModelChoice(options.draft, allow_other_kind=options.allow_other_kind)
     subjects = read_subjects(what, Path(out))
     _check_beside(options.beside, subjects, device)
-    for name in local_devices(device):
-        for choice in filter(None, (chosen, draft)):
-            choice.check_local_kind(name)
+    for name, choice in itertools.product(local_devices(device), filter(None, (chosen, draft))):
+        choice.check_local_kind(name)
     subjects.check_once(local_devices(device))
     check_lowering(subjects, options.lowering, local_devices(device))
     check_boards(device)
-    return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
+    search = _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress)
+    with launched_reader(subjects.networks) as reader:
+        return search.run(device, reader)
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ class _Search:
             raise ArgumentError(f"{self.out} is the folder of a model ({CONFIG}). Choose another for the results.")
         read_report(self.out)
 
-    def run(self, device: Where) -> Tuning:
+    def run(self, device: Where, reader: Child | None) -> Tuning:
         """Searches, compiles networks, and writes the report."""
         from costhub.api.tuning import Tuning
         from costhub.collector.run.evaluator import COLLECTING
@@ -235,22 +236,21 @@ class _Search:
         check_different([job.name for job in jobs])  # before the folder is made, as everything that can be told by then
         with SearchFolder(out) as folder, ExitStack() as measuring:
             earlier = read_report(out)
-            with launched_reader(networks) as reader:
-                with stages.during(OPENING):
-                    measurer = measuring.enter_context(open_measurer(device, evaluator=COLLECTING))
-                    measurer.launch()  # Its processes get ready while this one reads the model and the networks.
-                    model = self.chosen.for_device(measurer.device)
-                    known = None if self.options.from_scratch else self._known(measurer)
-                log.info("%s", model.line)
-                for sentence in advise(model, measurer):
-                    log.info(sentence)
-                _warn_of_kernels_alone(networks, measurer)
-                _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
-                _say_what_is_held(out)
-                if networks:
-                    log.info("Finding the kernels of %s ...", " and ".join(networks))
-                target, lowering = json.dumps(measurer.target), self.options.lowering
-                jobs += network_jobs(networks, target, lowering, stages=stages, reader=reader)
+            with stages.during(OPENING):
+                measurer = measuring.enter_context(open_measurer(device, evaluator=COLLECTING))
+                measurer.launch()  # Its processes get ready while this one reads the model and the networks.
+                model = self.chosen.for_device(measurer.device)
+                known = None if self.options.from_scratch else self._known(measurer)
+            log.info("%s", model.line)
+            for sentence in advise(model, measurer):
+                log.info(sentence)
+            _warn_of_kernels_alone(networks, measurer)
+            _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
+            _say_what_is_held(out)
+            if networks:
+                log.info("Finding the kernels of %s ...", " and ".join(networks))
+            target = json.dumps(measurer.target)
+            jobs += network_jobs(networks, target, self.options.lowering, stages=stages, reader=reader)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             device_id = str(measurer.device["device_id"])
@@ -380,8 +380,7 @@ def _finished(
         measurer: That of the search, for a device that allows it.
         out: The folder of the search.
         options: Those of the search.
-        report: That of the search, written in case a network fails: while another process compiles the first network,
-            since pictures take long to draw, and not while one is timed.
+        report: Written in case a network fails: while TVM compiles the first one, and never while one is timed.
         stages: Counts the seconds for which networks wait for it.
     """
     from costhub.collector.workloads.network_kernels import name_networks
