@@ -113,7 +113,9 @@ def search_table(result: Mapping[str, Any]) -> str:
     rows = result["rows"]
     tables = [search_headline_table(result), _courses(but_stock(rows))]
     if rows and all("exit_s" in row for row in rows):
-        tables += [_from_empty_process(but_stock(rows)), _beside_ours(but_stock(rows))]
+        tables.append(_from_empty_process(but_stock(rows)))
+        if {row["method"] for row in but_stock(rows)} - {LIGHT, OURS}:
+            tables.append(_beside_ours(but_stock(rows)))
     tables.append(_by_workload(rows))
     if result.get("beside_stock"):
         tables.append(_gains_table(result["beside_stock"], "compared with unmodified stock"))

@@ -162,6 +162,7 @@ def test_searches_that_differ_in_a_part_are_compared_with_costhubs_of_the_same_s
         "| compared with costhub | searches | latency gain at 16 trials | se | latency gain at 32"
     )
     assert lines[2:] == ["| costhub, random scores | 1 | 0.500 | - | - | - | 0.500 | - |"]
+    assert "compared with costhub" not in search_table({"rows": rows[:3], "summary": summary(rows[:3])})
 
 
 RESULT = {

@@ -16,7 +16,8 @@ from scripts.bench.search.search import AS_IT_IS, METHODS, PARTS, SearchMethod, 
 from scripts.tables.search import LIGHT, OURS
 
 EVERY = (*METHODS, *PARTS, AS_IT_IS)
-UNSEEN: Any = SimpleNamespace(without={"b", "a"}, folder=lambda name: Path("models", name))
+FIRST, SECOND = "a" * 64, "b" * 64
+UNSEEN: Any = SimpleNamespace(without={SECOND, FIRST}, folder=lambda name: Path("models", name))
 
 
 def settings(method: SearchMethod) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def test_every_search_has_a_folder_of_its_own_and_stock_that_of_zero_trials() ->
 
 
 def test_costhub_searches_as_the_command_does_by_a_model_to_which_the_workloads_are_new() -> None:
-    assert settings(named(OURS)) == {"model": "models/costhub", "without": ["a", "b"]}
+    assert settings(named(OURS)) == {"model": "models/costhub", "without": [FIRST, SECOND]}
     assert settings(named("costhub with a draft"))["draft"] == "models/draft"
     assert named(LIGHT).words(UNSEEN) == []
 
