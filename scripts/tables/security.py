@@ -33,13 +33,14 @@ def attacks_table(result: Result) -> str:
 
 
 def attacks_summary(result: Result) -> str:
-    """One line per family: attempts, and how many ended as they must, in 0.1.0 and now; then the wrong outcomes."""
+    """One line per family: attempts, how many 0.1.0 met too, how many ended as they must, and wrong outcomes."""
     families = list(dict.fromkeys(row["family"] for row in result["rows"]))
     rows = [_family(name, [row for row in result["rows"] if row["family"] == name]) for name in families]
     rows.append(_family("all", result["rows"]))
     columns = [
         TableColumn("family", "family"),
         number("attempts", "attempts", "d"),
+        number("tried_before", "of them in 0.1.0", "d"),
         number("right_before", "right in 0.1.0", "d"),
         number("right", "right now", "d"),
         TableColumn("wrong_before", "wrong in 0.1.0"),
@@ -55,7 +56,8 @@ def _family(name: str, rows: list[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "family": name,
         "attempts": len(rows),
-        "right_before": len(tried_before) - sum(before.values()),
+        "tried_before": len(tried_before),
+        "right_before": len(tried_before) - sum(before.values()) if tried_before else None,
         "right": len(rows) - sum(now.values()),
         "wrong_before": _counted(before),
         "wrong": _counted(now),

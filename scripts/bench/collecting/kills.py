@@ -26,6 +26,7 @@ from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard import TEMP_PREFIX
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import small_folder
+from scripts.bench.common.rows import RowFile
 
 DEVICE = "amd-epyc-zen5-2c"
 MODEL = f"{DEVICE}-gbt"
@@ -287,16 +288,27 @@ def made_inputs(place: Path, best: int) -> dict[str, Path]:
 @click.option("--best", default=100, show_default=True, help="Records of each workload in the database.")
 @options.quick("One kill of import and one of doctor, with a small database.")
 @click.option("--seed", default=0)
+@options.rows_file()
 @options.json_file()
-def main(times: int, verbs: tuple[str, ...], best: int, quick: bool, seed: int, path: Path | None) -> None:
+def main(
+    times: int,
+    verbs: tuple[str, ...],
+    best: int,
+    quick: bool,
+    seed: int,
+    rows_path: Path | None,
+    path: Path | None,
+) -> None:
     """Prints what was killed and what came of it; fails if anything is lost, doubled, different or left behind."""
     times, best, verbs = (1, 2, QUICK) if quick else (times, best, verbs or tuple(VERBS))
-    rng, rows = random.Random(seed), []
+    done = RowFile(rows_path, ("verb",))
     place = Path(tempfile.mkdtemp(prefix="costhub-kills-"))
     inputs = made_inputs(place, best)
     for name in verbs:
-        rows.append(killed(name, inputs, place / name, times, rng))
-        click.echo(json.dumps(rows[-1]))
+        if (name,) not in done:
+            done.add(killed(name, inputs, place / name, times, random.Random(f"{seed} {name}")))
+            click.echo(json.dumps(done.all[-1]))
+    rows = [row for row in done if row["verb"] in verbs]
     machine.write_result(path, {"times": times, "best": best, "rows": rows})
     bad = [row["verb"] for row in rows if is_bad(row)]
     if bad:

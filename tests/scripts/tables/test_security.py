@@ -35,4 +35,10 @@ def test_hostile_text_stays_text() -> None:
 def test_the_summary_counts_both() -> None:
     rows = [row("1", "refused"), row("2", "crash", before="refused"), row("3", "refused", before=None)]
 
-    assert "| all | 3 | 1 | 2 | 1 hang | 1 crash |" in attacks_summary({"rows": rows})
+    assert "| all | 3 | 2 | 1 | 2 | 1 hang | 1 crash |" in attacks_summary({"rows": rows})
+
+
+def test_a_family_that_is_newer_says_nothing_of_before() -> None:
+    rows = [row("1", "refused"), row("2", "refused", family="locks", before=None)]
+
+    assert "| locks | 1 | 0 | - | 1 | - | - |" in attacks_summary({"rows": rows})

@@ -120,7 +120,7 @@ _PAGE = 4096
 _LEVELS, _CHILDREN = 3, 400
 
 
-def _circled(folder: Path, lines: list[bytes], place: Place) -> list[bytes] | None:
+def _circled(folder: Path, lines: list[bytes], place: Place) -> None:
     """Three levels of pages that each name one page 400 times: some 100 kB hold 300 GB of text."""
     as_sqlite(lambda workloads, _: workloads.execute("INSERT INTO workload VALUES ('1', ?)", ("x" * 3000,)))(
         folder, lines, place

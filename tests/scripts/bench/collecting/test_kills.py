@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from scripts.bench.collecting import kills
 from scripts.bench.collecting.kills import KilledVerb, Killer, is_bad, killed
@@ -109,3 +111,23 @@ def test_a_row_says_what_was_found(killer: Callable[..., Killer], tmp_path: Path
     for name in ("orphans", "tracebacks", "different", "left"):
         assert is_bad({**row, name: ["x"]})
     assert is_bad({**row, "doubled": 1})
+
+
+def test_a_verb_that_has_its_row_is_not_killed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def one(name: str, *_: Any) -> dict[str, Any]:
+        asked.append(name)
+        fine: dict[str, Any] = dict.fromkeys(("orphans", "tracebacks", "different", "left"), ())
+        return {"verb": name, "doubled": 0, **fine}
+
+    monkeypatch.setattr(kills, "killed", one)
+    monkeypatch.setattr(kills, "made_inputs", lambda *_: {})
+    words = ["--rows", str(tmp_path / "rows.jsonl"), "--json", str(tmp_path / "kills.json")]
+
+    for verbs in (("import",), ("import", "doctor")):
+        done = CliRunner().invoke(kills.main, [*words, *(word for verb in verbs for word in ("--verb", verb))])
+        assert done.exit_code == 0, done.output
+
+    assert asked == ["import", "doctor"]
+    assert [row["verb"] for row in json.loads((tmp_path / "kills.json").read_text())["rows"]] == ["import", "doctor"]
