@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,8 +31,9 @@ from scripts.bench.security.exchange import (
     sources,
     sqlite_databases,
     submissions,
+    workflows,
 )
-from scripts.bench.security.imports import RECORDS, SOUND
+from scripts.bench.security.imports import RECORDS, SOUND, WORKLOADS
 from scripts.bench.security.place import SECRET, Answer, Place, place
 
 
@@ -154,3 +157,26 @@ def test_a_report_of_a_search_is_one_that_the_next_can_continue(where: Place, tm
 
     report: Any = read_report(tmp_path)
     assert report["workloads"][0]["workload"] == "w"
+
+
+def test_the_workflow_publishes_and_an_input_that_runs_is_a_harm(where: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = where.run(workflows.published("acme/model")(where), 60.0)
+    assert (sound.code, workflows.split_up(where, sound)) == (0, ""), sound.err
+    assert "acme/model\n" in (where.folder / "said.txt").read_text()
+
+    (where.folder / "said.txt").unlink()
+    assert workflows.split_up(where, sound) == "nothing was published"
+    monkeypatch.setattr(workflows, "steps", lambda: ['eval "$FOLDER"'])
+    with place(ROOT / "src") as other:
+        answer = other.run(workflows.published("touch CANARY")(other), 60.0)
+        assert workflows.split_up(other, answer) == "canary was written"
+
+
+def test_pages_that_name_one_another_hold_far_more_than_their_file(where: Place) -> None:
+    folder = databases.spoilt(where, sqlite_databases._circled)
+    path = folder / sqlite_databases.SQLITE[WORKLOADS]
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        found = database.execute("SELECT mod FROM workload LIMIT 100000").fetchall()
+
+    assert len(found) == 100_000
+    assert path.stat().st_size < 1 << 20
