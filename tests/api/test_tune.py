@@ -15,8 +15,8 @@ import pytest
 
 from costhub.api import tune as tune_module
 from costhub.api.measuring import BoardsAt
-from costhub.api.models import ChosenModel, load_model
-from costhub.api.tune import TuneOptions, advise, obstacle, tune
+from costhub.api.models import ChosenModel, advise, load_model
+from costhub.api.tune import TuneOptions, obstacle, tune
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_names, local_target
 from costhub.collector.workloads.suites import find_workload

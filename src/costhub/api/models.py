@@ -1,4 +1,4 @@
-"""Provides load_model, save_model, pull and ModelChoice: models by name, bound to a device, and as folders."""
+"""Provides load_model, save_model, pull, ModelChoice and advise: models by name, bound to a device, and as folders."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from costhub.hub.catalogue.names import parse_name, resolve_name
 from costhub.hub.pull import pull_resolved, verified_folder
 
 if TYPE_CHECKING:
+    from costhub.collector.measurer import Measurer
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.hubs import ModelEntry
     from costhub.models.protocol import CostModel
@@ -319,3 +320,41 @@ def check_local_kind(entry: ModelEntry, name: str) -> None:
     kind = local_kind(name)
     if kind is not None:
         check_kind(entry, kind, device=str(identify()["device_id"]) if name == AUTO else name)
+
+
+def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
+    """Says how to give the model this device's figures, and how to make a model for the device.
+
+    Says nothing for boards, which are probed on the board itself, or for a device that the model is for.
+    """
+    from costhub.collector.device.local import limits_of, probe_command
+    from costhub.hub.catalogue.devices import complete_device_row, find_device, knows_instructions
+
+    device_id = str(measurer.device["device_id"])
+    if measurer.boards is not None or device_id in model.devices or not model.devices:
+        return []
+    sentences = []
+    if complete_device_row(measurer.device).get("peak_gflops") is None:
+        sentences.append(
+            f"{device_id} has not been probed, so models that use a device's figures get the average of others: run "
+            f"`{probe_command(measurer.device)}` (25 s) once."
+        )
+    parts = [name for name in model.devices if limits_of(name)] if measurer.device["kind"] == "cpu" else []
+    if len(model.devices) == len(parts) == 1:
+        sentences.append(
+            f"{model.name} is a model for {parts[0]}, a part of this machine, and this search is for {device_id}: "
+            f"`--device {parts[0]}` tunes for the model's device, `--model auto` takes the best model for this one."
+        )
+    elif any(find_device(name) for name in model.devices) and not knows_instructions(model.devices, measurer.device):
+        sentences.append(
+            f"No model here has learned from {device_id} or its instruction set: "
+            f"`costhub adapt auto --device {device_id} --out my-model/` makes one from measurements, and "
+            "`--model my-model/` uses it."
+        )
+    elif sentences and not parts and measurer.device["kind"] == "cpu":
+        sentences.append(
+            f"This model has learned from other CPUs with {device_id}'s instruction set; a model for it alone would "
+            f"hardly be better. To make one anyway: `costhub adapt auto --device {device_id} --out my-model/`, then "
+            "`costhub tune ... --model my-model/`."
+        )
+    return sentences
