@@ -236,7 +236,7 @@ def installed(names: tuple[str, ...]) -> Iterator[str]:
         if ENGINES[name].is_installed:
             yield name
         else:
-            hint = "`pip install --constraint constraints.txt '.[engines]'` installs it"
+            hint = "`pip install --constraint constraints.txt --editable '.[engines]'` installs it"
             click.echo(f"{ENGINES[name].title} is left out: {ENGINES[name].package} is missing; {hint}.", err=True)
 
 

@@ -24,7 +24,7 @@ EXAMPLE = """
 \b
 Example:
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/ --licence MIT --contributor WHO
-  costhub import ansor logs/ --device nvidia-v100 --out measurements/ --licence MIT --contributor WHO
+  costhub import ansor logs/ --device nvidia-v100 --out ansor-rows/ --licence MIT --contributor WHO
   costhub import source bennu/a64fx-resnet18 --out measurements/
 """
 METASCHEDULE_EXAMPLE = """
@@ -36,8 +36,8 @@ Example:
 ANSOR_EXAMPLE = """
 \b
 Example:
-  costhub import ansor logs/ --device nvidia-v100 --out measurements/ --licence MIT --contributor microsoft/nnfusion
-  costhub import ansor conv.json.xz --device my-gpu --target '{"kind": "cuda", "arch": "sm_75"}' --out my-data/
+  costhub import ansor logs/ --device nvidia-v100 --out ansor-rows/ --licence MIT --contributor microsoft/nnfusion
+  costhub import ansor conv.json.xz --device my-gpu --target '{"kind": "cuda", "arch": "sm_75"}' --out ansor-rows/
 """
 SOURCE_EXAMPLE = """
 \b

@@ -219,13 +219,13 @@ class Boards:
                 self.note(session)
                 reply = _ask(session.child, time_it, timeout_s)
             if reply.outcome == "timeout":
-                why = f"ended after {timeout_s:g} s of running"
+                why = f"the session was not over after {timeout_s:g} s, with sending the program and its inputs"
                 return BoardRunResult("run_timeout", (), timeout_s, why, board=board)
             if reply.outcome == "error":
                 return BoardRunResult("run_error", (), reply.wall_s, reply.error, board=board)
             if reply.outcome == "ok":
                 return self._good(reply, board)
-            lost.append(f"{board}: {reply.error}")
+            lost.append(str(reply.error))  # without its address, which the row would make public
             if len(lost) == MAX_LOST:
                 why = f"the session ended on {MAX_LOST} boards in a row ({'; '.join(lost)})"
                 return BoardRunResult("run_error", (), reply.wall_s, why, board=board)

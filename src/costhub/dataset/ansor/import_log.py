@@ -14,7 +14,7 @@ from typing import Any
 from costhub.dataset.ansor.log import AnsorLog, log_files
 from costhub.dataset.ansor.named_workloads import parse_key
 from costhub.dataset.ansor.replay import read_target, replay_sketches
-from costhub.dataset.folder import DataFolder
+from costhub.dataset.folder import DataFolder, is_data_folder
 from costhub.dataset.metaschedule.import_database import prepare_folder, unchanged_credit
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.import_records import ImportSource, OutcomeKey, RecordImporter, outcome_key
@@ -85,6 +85,8 @@ def import_ansor(
         device = _with_target(source.device, pool)
         log = AnsorLog(device["target"], keys)
         workloads = _built(keys, pool, source.tvm_version)
+        if is_data_folder(out) and device["device_id"] in DataFolder.open(out).device_ids():
+            _outcomes(DataFolder.open(out), device["device_id"])  # refuses native rows before anything is written
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         folder = prepare_folder(out, device, workloads)
         with folder.writer(device["device_id"]) as writer:

@@ -40,6 +40,8 @@ class CopyReport:
     """Records left out because their programs failed."""
     wrong: int = 0
     """Records left out because their programs compute something different from their workload."""
+    bad: int = 0
+    """Lines left out because they hold no good record."""
 
     def sentences(self) -> list[str]:
         """The report as readable sentences.
@@ -52,6 +54,7 @@ class CopyReport:
             "that several folders hold": self.duplicates,
             "that failed": self.failures,
             "whose programs compute something else": self.wrong,
+            "that `costhub doctor` finds bad": self.bad,
         }
         lines = [f"Wrote {counted(self.records, 'record')} of {counted(self.workloads, 'workload')} to {self.folder}."]
         if self.rewritten:
@@ -115,12 +118,19 @@ def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, fa
         written: set[bytes] = set()
         for examination in examinations:
             _write_records(records, examination, places, written, report, failures=failures)
+            report.bad += _bad_lines(examination)
         if not report.records:
             raise DataError(_nothing_to_write(report, " and ".join(str(each.folder) for each in examinations)))
         origins = _origins(examinations)
         if origins:
             write_replacing(Path(workloads.name).with_name(ORIGIN_FILE), origin_text(origins).encode())
     return report
+
+
+def _bad_lines(examination: Examination) -> int:
+    """How many lines hold neither a good record, nor one of an earlier line, nor one for a target that is left out."""
+    others = examination.other_targets.total() + examination.log.counts["DB10"]
+    return examination.lines - len(examination.records) - others
 
 
 def _origins(examinations: Sequence[Examination]) -> dict[str, str | None]:
