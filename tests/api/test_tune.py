@@ -172,7 +172,7 @@ def test_engines_are_asked_for_beside_the_other_forms(tmp_path: Path, monkeypatc
 
 
 def test_what_a_search_found_is_kept_while_a_network_is_compiled_and_before_it_is_timed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     events: list[str] = []
     compiling = threading.Event()
@@ -205,6 +205,12 @@ def test_what_a_search_found_is_kept_while_a_network_is_compiled_and_before_it_i
         tune_module._finished(["lstm"], here, tmp_path, TuneOptions(), report, StageTimer())
     assert events == ["kept ['other']"]
 
+    compiling.clear()
+    report.write = lambda **_: (_ for _ in ()).throw(DataError("The disk is full."))
+    with pytest.raises(MeasureError, match="no process starts"):
+        tune_module._finished(["lstm"], here, tmp_path, TuneOptions(), report, StageTimer())
+    assert "The report of the search could not be written: The disk is full." in caplog.text
+
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
@@ -219,6 +225,7 @@ def test_what_a_search_found_is_kept_while_a_network_is_compiled_and_before_it_i
         ({"options": TuneOptions(beside="openvino")}, r"not a text: \('openvino',\)"),  # type: ignore[arg-type]
         ({"options": TuneOptions(sources=("near",))}, "'near' is not a source of known schedules"),
         ({"options": TuneOptions(without=("matmull",))}, "no workload, suite or network named 'matmull'"),
+        ({"options": TuneOptions(without="matmul")}, r"not a text: \('matmul',\)"),  # type: ignore[arg-type]
         ({"what": "resnet18.c77"}, "resnet18.c7"),
         ({"trials": 0}, "trials=0 is too few"),
         ({"trials": -4}, "trials=-4 is too few"),

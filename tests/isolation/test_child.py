@@ -24,6 +24,7 @@ from costhub.errors import MeasureError, UnknownNameError
 from costhub.isolation.child import WITHOUT_TORCH, CallFailed, Child, ChildDied, ChildKilled, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.isolation.pool import echo, load_tvm
+from costhub.isolation.process import ChildProcess
 
 TROUBLES = """
 import ctypes, mmap, os, pathlib, subprocess, threading, time
@@ -224,6 +225,17 @@ def test_a_launched_child_gets_ready_while_nobody_waits(tmp_path: Path, troubles
     with Child(prepare=partial(troubles.die_once, str(lives))) as child:
         child.launch()
         assert child.call(echo, "it died once while it got ready", timeout_s=60)
+
+
+def test_a_launch_that_fails_is_tried_again_by_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_process(*_: Any, **__: Any) -> None:
+        raise OSError("Cannot allocate memory")
+
+    with Child(is_shared=False) as child:
+        with monkeypatch.context() as no_memory:
+            no_memory.setattr(ChildProcess, "launch", no_process)
+            child.launch()
+        assert child.call(echo, 1, timeout_s=60) == 1
 
 
 def test_a_child_that_nobody_waited_for_serves_no_one_else(troubles: Any) -> None:

@@ -21,6 +21,13 @@ def test_two_searches_share_what_is_not_changed(linear: Any) -> None:
 
 
 def test_a_source_of_known_schedules_that_does_not_exist_is_refused() -> None:
-    check_known_sources(())
+    check_known_sources(("measured",))
     with pytest.raises(ArgumentError, match=r"^'model' is not a source of known schedules; .* measured, carried\.$"):
         check_known_sources(("measured", "model"))
+
+
+def test_no_source_and_one_text_are_refused_with_what_to_write_instead() -> None:
+    with pytest.raises(ArgumentError, match=r"a sequence of names, not a text: \('measured',\)\.$"):
+        check_known_sources("measured")
+    with pytest.raises(ArgumentError, match=r"^Name a source .*; from_scratch=True begins without any\.$"):
+        check_known_sources(())

@@ -229,7 +229,7 @@ def compile(
     subjects.check_once()
     check_lowering(subjects, options.lowering)
     with launched_reader(subjects.networks) as reader:
-        from costhub.search.result import OPENING, StageTimer  # It imports torch.
+        from costhub.search.result import OPENING, StageTimer
         from costhub.search.zero_trials.known import KnownSchedules
 
         began, stages = datetime.datetime.now(datetime.timezone.utc), StageTimer()

@@ -333,8 +333,11 @@ def check_held_out(names: Sequence[str], folders: Sequence[Path]) -> None:
     """Refuses unknown names of workloads, suites and networks, before TVM is loaded.
 
     Raises:
+        ArgumentError: They are one text.
         UnknownNameError: One of them does not exist.
     """
+    if isinstance(names, str):
+        raise ArgumentError(f"What counts as unknown is a sequence of names, not a text: ({names!r},).")
     for name in names:
         _held_out(name, folders)
 

@@ -410,8 +410,8 @@ def network_jobs(
         target: The TVM target, as JSON.
         lowering: How operators are lowered to kernels; by default as TVM does it on its own.
         stages: Counts the seconds of reading and of extraction.
-        reader: What `launched_reader` yields. It reads the networks, and is closed: its process then waits for them to
-            be compiled as a whole.
+        reader: What `launched_reader` yields. It reads the networks, and is closed: its process then waits some minutes
+            for them to be compiled as a whole.
 
     Raises:
         WorkloadError: A network has no kernel that TVM can tune.

@@ -28,7 +28,7 @@ from costhub.api.models import ChosenModel, ModelChoice, advise
 from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import TuneReport, read_report, stopped_before
-from costhub.errors import ArgumentError, WorkloadError
+from costhub.errors import ArgumentError, WorkloadError, last_line
 from costhub.names import check_different
 from costhub.terminal_text import counted
 
@@ -105,7 +105,14 @@ class TuneOptions:
     @property
     def said(self) -> str:
         """A description for the report."""
-        return f"{self.strategy} search, {self.select}; the model learns from each round by: {self.method}"
+        said = [f"{self.strategy} search, {self.select}; the model learns from each round by: {self.method}"]
+        if self.sources != TuneOptions.sources:
+            said.append(f"known schedules: {', '.join(self.sources)}")
+        if self.without:
+            said.append(f"taken as unknown: {', '.join(self.without)}")
+        if self.descends:
+            said.append("neighbours of the fastest programs are measured")
+        return "; ".join(said)
 
     @property
     def lowering(self) -> Lowering:
@@ -360,20 +367,25 @@ def _finished(
                     kept.result()
             log.info("%s ...", step)
 
-        return [
-            finish_network(
-                network,
-                label=label,
-                target=json.dumps(measurer.target),
-                database=out,
-                out=out,
-                lowering=options.lowering,
-                beside=beside,
-                boards=measurer.boards,
-                on_step=on_step,
-            )
-            for label, network in name_networks(networks).items()
-        ]
+        try:
+            return [
+                finish_network(
+                    network,
+                    label=label,
+                    target=json.dumps(measurer.target),
+                    database=out,
+                    out=out,
+                    lowering=options.lowering,
+                    beside=beside,
+                    boards=measurer.boards,
+                    on_step=on_step,
+                )
+                for label, network in name_networks(networks).items()
+            ]
+        except BaseException:
+            if error := kept.exception():
+                log.warning("The report of the search could not be written: %s", last_line(error))
+            raise
 
 
 def _check_beside(engines: Sequence[str], subjects: Subjects, where: Where) -> None:

@@ -130,9 +130,10 @@ class Child:
     def launch(self) -> None:
         """Starts the process, which gets ready while nobody waits for it, so that several can do so in parallel.
 
-        What goes wrong meanwhile is told by `start`, or by the next call.
+        What goes wrong meanwhile is told by `start`, or by the next call, which try again.
         """
-        self._begin(self._launched())
+        with contextlib.suppress(OSError):
+            self._begin(self._launched())
 
     def start(self) -> None:
         """Starts the process if it is not running, and waits until it is ready for a call.

@@ -75,15 +75,21 @@ def check_known_sources(names: Sequence[str]) -> None:
     """Refuses sources of known schedules that do not exist.
 
     Raises:
-        ArgumentError: A name is none of `KNOWN_SOURCES`.
+        ArgumentError: A name is none of `KNOWN_SOURCES`, there is no name, or they are one text.
 
     Example:
         >>> check_known_sources(("measured", "carried"))
     """
+    if isinstance(names, str):
+        raise ArgumentError(f"The sources of known schedules are a sequence of names, not a text: ({names!r},).")
     unknown = [name for name in names if name not in KNOWN_SOURCES]
     if unknown:
         raise ArgumentError(
             f"{unknown[0]!r} is not a source of known schedules; the sources are {', '.join(KNOWN_SOURCES)}."
+        )
+    if not names:
+        raise ArgumentError(
+            f"Name a source of known schedules ({', '.join(KNOWN_SOURCES)}); from_scratch=True begins without any."
         )
 
 

@@ -60,6 +60,18 @@ def test_folders_of_two_targets_are_refused_with_both_named(search: Any, tmp_pat
         check_one_target([examine(folder, replay=False) for folder in folders])
 
 
+def test_lines_without_a_good_record_are_counted(search: Any, tmp_path: Path) -> None:
+    folder = search.write(tmp_path / "search")
+    with (folder / RECORDS).open("a") as file:
+        file.write(f'{{"no": "record"}}\n{search.records[0]}\n')  # the second is held by an earlier line
+
+    report = write_clean_copy([examine(folder)], tmp_path / "clean")
+
+    assert (report.records, report.bad) == (12, 1)
+    assert "Left out 1 that `costhub doctor` finds bad." in report.sentences()
+    assert write_clean_copy([examine(tmp_path / "clean")], tmp_path / "again").bad == 0
+
+
 def test_nothing_is_written_over_or_left_half_written(search: Any, tmp_path: Path) -> None:
     folder = search.write(tmp_path / "db")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -237,15 +237,16 @@ def _forms(
         yield replace(forms, with_untuned=with_untuned or (is_compared and forms.reference == UNTUNED))
 
 
-def _launched(forms: _Forms, *, runs_here: bool) -> NetworkTimer:
+@contextmanager
+def _launched(forms: _Forms, *, runs_here: bool) -> Iterator[NetworkTimer]:
     """A timer without inputs; the processes of the forms that it will load get ready while TVM compiles the network."""
     kind = _kind_of(forms.target)
-    timer = NetworkTimer((), _threads(forms.target), kind)
-    if runs_here and kind == "cpu":
-        timer.launch_library(TUNED)
-        if forms.reference == TORCH:
-            timer.launch_torch(TORCH)
-    return timer
+    with NetworkTimer((), _threads(forms.target), kind) as timer:
+        if runs_here and kind == "cpu":
+            timer.launch_library(TUNED)
+            if forms.reference == TORCH:
+                timer.launch_torch(TORCH)
+        yield timer
 
 
 def _threads(target: str) -> int:
