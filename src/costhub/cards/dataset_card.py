@@ -404,8 +404,8 @@ def _configurations(card: DatasetCard) -> str:
 def _limits(card: DatasetCard) -> str:
     limits = [
         "Latencies of different devices or workloads are not comparable.",
-        "Programs were proposed by searches, by models or at random, as `proposed_by` says of each row (`imported`: its "
-        "source does not); only those that are `random` are a fair sample of the design space.",
+        "Programs were proposed by searches, by models or at random, as `proposed_by` says of each row (`imported`: "
+        "its source does not); only those that are `random` are a fair sample of the design space.",
         "Hold out whole workloads when you train on it: programs of one workload resemble one another.",
     ]
     if card.transplanted_from:

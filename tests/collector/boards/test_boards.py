@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import time

@@ -62,8 +62,8 @@ def test_folders_of_two_targets_are_refused_with_both_named(search: Any, tmp_pat
 
 def test_lines_without_a_good_record_are_counted(search: Any, tmp_path: Path) -> None:
     folder = search.write(tmp_path / "search")
-    with (folder / RECORDS).open("a") as file:
-        file.write(f'{{"no": "record"}}\n{search.records[0]}\n')  # the second is held by an earlier line
+    with (folder / RECORDS).open("ab") as file:
+        file.write(b'{"no": "record"}\n%s\n' % search.records[0])  # the second is held by an earlier line
 
     report = write_clean_copy([examine(folder)], tmp_path / "clean")
 

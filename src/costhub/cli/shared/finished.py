@@ -69,8 +69,8 @@ def finished_text(out: Path, told: Mapping[str, Any], *, explain: bool, as_json:
     text = (
         f"{out} is finished: the same command has already made this model, from {clean(str(told['source']), 200)} and "
         f"{counted(int(told['trials']), 'trial')}. Use it with "
-        f"`costhub tune resnet18.c7 --model {out} --out tuned-adapted/`, with the --device, or the --tracker and --key, "
-        "of this command if it had any. "
+        f"`costhub tune resnet18.c7 --model {out} --out tuned-adapted/`, with the --device, or the --tracker and "
+        "--key, of this command if it had any. "
         f"To start over, remove {out} (measurements are kept) or name another folder with --out."
     )
     return f"{masks_table(told)}\n\n{text}" if explain else text

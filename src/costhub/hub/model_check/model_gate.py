@@ -55,8 +55,8 @@ def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
         _check_card(root, info)
     elif needs_card:
         raise ModelError(
-            f"{root} has no card ({CARD}): `costhub card {root} --data DATA` writes one, from measurements of workloads "
-            "that the model has not learned from."
+            f"{root} has no card ({CARD}): `costhub card {root} --data DATA` writes one, from measurements of "
+            "workloads that the model has not learned from."
         )
     load_in_child(root)
     return info
