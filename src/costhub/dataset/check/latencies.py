@@ -203,7 +203,7 @@ LATENCY_RULES = (
         id="CH035",
         title="a program measured twice on a device takes about as long",
         severity="warning",
-        fix="Find out which session was disturbed or used another unit, and drop its rows (docs/reviewing.md says how).",
+        fix="Find out which session was disturbed or used another unit, and drop its rows (see docs/reviewing.md).",
         find=disagreeing_programs,
     ),
     LedgerRule(
