@@ -28,15 +28,18 @@ def test_every_trial_is_timed_whether_it_ran_or_failed(monkeypatch: pytest.Monke
 
 
 def test_batches_of_stock_are_counted_with_their_failures() -> None:
+    from tvm.s_tir.meta_schedule.measure_callback import AddToDatabase, UpdateCostModel
     from tvm.s_tir.meta_schedule.runner import RunnerResult
 
     stamps = Stamps(time.monotonic() - 5.0)
-    stamp = stamps.callbacks()[-1]
+    kept, stamp, *_, learned = stamps.callbacks()
     ran = RunnerResult([1e-3], None)
 
     for batch in ([ran, RunnerResult(None, "it crashed"), ran], [RunnerResult(None, "no such file"), ran]):
         stamp._inst.apply(None, 0, [], [], batch)  # the object of Python itself: a search would have a scheduler
 
+    assert isinstance(kept, AddToDatabase)
+    assert isinstance(learned, UpdateCostModel)  # as a trial of costhub, a batch is timed before
     assert [trials for trials, _ in stamps.rounds] == [3, 5]
     assert stamps.failures == 2
     assert all(seconds >= 5.0 for _, seconds in stamps.rounds)
