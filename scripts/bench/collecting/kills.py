@@ -301,19 +301,25 @@ def main(
 ) -> None:
     """Prints what was killed and what came of it; fails if anything is lost, doubled, different or left behind."""
     times, best, verbs = (1, 2, QUICK) if quick else (times, best, verbs or tuple(VERBS))
-    done = RowFile(rows_path, ("verb",))
+    asked = {"times": times, "best": best, "seed": seed}
+    done = RowFile(rows_path, ("verb", *asked))
     place = Path(tempfile.mkdtemp(prefix="costhub-kills-"))
     inputs = made_inputs(place, best)
     for name in verbs:
-        if (name,) not in done:
-            done.add(killed(name, inputs, place / name, times, random.Random(f"{seed} {name}")))
+        if (name, *asked.values()) not in done:
+            found = killed(name, inputs, place / name, times, random.Random(f"{seed} {name}"))
+            done.add({**found, **asked, "place": str(place)})
             click.echo(json.dumps(done.all[-1]))
-    rows = [row for row in done if row["verb"] in verbs]
-    machine.write_result(path, {"times": times, "best": best, "rows": rows})
-    bad = [row["verb"] for row in rows if is_bad(row)]
+    keys = {(name, *asked.values()) for name in verbs}
+    rows = [row for row in done if done.key_of(row) in keys]
+    shown = [{name: value for name, value in row.items() if name != "place"} for row in rows]
+    machine.write_result(path, {**asked, "rows": shown})
+    bad = [row for row in rows if is_bad(row)]
+    if str(place) not in {row["place"] for row in bad}:
+        shutil.rmtree(place)
     if bad:
-        raise click.ClickException(f"{', '.join(bad)} did not come to the same end; everything is kept in {place}.")
-    shutil.rmtree(place)
+        kept = ", ".join(f"{row['verb']} in {row['place']}" for row in bad)
+        raise click.ClickException(f"These did not come to the same end, and everything is kept: {kept}.")
 
 
 def is_bad(row: dict[str, Any]) -> bool:

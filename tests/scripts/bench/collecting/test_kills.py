@@ -28,6 +28,9 @@ for _ in range(lines, 8):
 child.kill()
 """
 
+FINE: dict[str, Any] = dict.fromkeys(("orphans", "tracebacks", "different", "left"), ())
+"""Of a row in which nothing is wrong."""
+
 
 class ParentAtLast(random.Random):
     """Always the first victim, the parent, at the last moment."""
@@ -118,8 +121,7 @@ def test_a_verb_that_has_its_row_is_not_killed_again(tmp_path: Path, monkeypatch
 
     def one(name: str, *_: Any) -> dict[str, Any]:
         asked.append(name)
-        fine: dict[str, Any] = dict.fromkeys(("orphans", "tracebacks", "different", "left"), ())
-        return {"verb": name, "doubled": 0, **fine}
+        return {"verb": name, "doubled": 0, **FINE}
 
     monkeypatch.setattr(kills, "killed", one)
     monkeypatch.setattr(kills, "made_inputs", lambda *_: {})
@@ -131,3 +133,45 @@ def test_a_verb_that_has_its_row_is_not_killed_again(tmp_path: Path, monkeypatch
 
     assert asked == ["import", "doctor"]
     assert [row["verb"] for row in json.loads((tmp_path / "kills.json").read_text())["rows"]] == ["import", "doctor"]
+
+
+def test_a_row_counts_only_for_what_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def one(name: str, _: Any, place: Path, times: int, *__: Any) -> dict[str, Any]:
+        asked.append(times)
+        return {"verb": name, "doubled": 0, **FINE}
+
+    monkeypatch.setattr(kills, "killed", one)
+    monkeypatch.setattr(kills, "made_inputs", lambda *_: {})
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"verb": "import", "doubled": 9, **FINE}) + "\n")  # of any kills
+    words = ["--rows", str(tmp_path / "rows.jsonl"), "--json", str(tmp_path / "kills.json")]
+
+    for more in (["--quick"], ["--times", "3"], ["--best", "7"], ["--seed", "1"], ["--seed", "1"]):
+        done = CliRunner().invoke(kills.main, [*words, "--verb", "import", *more])
+        assert done.exit_code == 0, done.output
+
+    assert asked == [1, 1, 3, 50, 50]  # the quick form has two verbs
+    found = json.loads((tmp_path / "kills.json").read_text())
+    assert (found["times"], found["best"], found["seed"]) == (50, 100, 1)
+    assert [(row["times"], row["best"], row["seed"]) for row in found["rows"]] == [(50, 100, 1)]
+    assert "place" not in found["rows"][0]
+
+
+def test_a_bad_row_names_the_place_of_its_own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one(name: str, _: Any, place: Path, *__: Any) -> dict[str, Any]:
+        return {"verb": name, "doubled": int(name == "import"), **FINE}
+
+    monkeypatch.setattr(kills, "killed", one)
+    monkeypatch.setattr(kills, "made_inputs", lambda *_: {})
+    monkeypatch.setattr(kills.tempfile, "mkdtemp", lambda **_: str(made.pop()))
+    made = [tmp_path / "second", tmp_path / "first"]
+    for place in made:
+        place.mkdir()
+
+    for verbs in (["--verb", "import"], ["--verb", "import", "--verb", "doctor"]):
+        done = CliRunner().invoke(kills.main, ["--rows", str(tmp_path / "rows.jsonl"), *verbs])
+        assert done.exit_code == 1
+        assert f"everything is kept: import in {tmp_path / 'first'}.\n" in done.output
+
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["first"]
