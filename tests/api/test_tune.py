@@ -6,11 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from costhub.api import tune as tune_module
@@ -23,7 +25,8 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import workload_id
 from costhub.errors import ArgumentError, CosthubError, DataError, MeasureError, NetworkError, WorkloadError
 from costhub.hub.catalogue.devices import keep_probed_figures
-from costhub.search.database import FILES
+from costhub.isolation.child import Child
+from costhub.search.database import FILES, SearchFolder
 from costhub.search.options import Search
 from costhub.search.result import StageTimer
 from costhub.search.whole_network import engines, finish
@@ -210,6 +213,73 @@ def test_what_a_search_found_is_kept_while_a_network_is_compiled_and_before_it_i
     with pytest.raises(MeasureError, match="no process starts"):
         tune_module._finished(["lstm"], here, tmp_path, TuneOptions(), report, StageTimer())
     assert "The report of the search could not be written: The disk is full." in caplog.text
+
+
+def test_two_networks_wait_for_one_report_before_the_first_of_them_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    compiling = threading.Event()
+
+    def write(*, stages: dict[str, float]) -> None:
+        assert compiling.wait(60)
+        events.append("kept")
+
+    def finished(network: str, *, on_step: Callable[[str], None], **_: Any) -> str:
+        on_step("compiling")
+        events.append(f"compiled {network}")
+        compiling.set()
+        on_step("checking and timing")
+        events.append(f"timed {network}")
+        return network
+
+    here: Any = SimpleNamespace(boards=None, device={"kind": "cpu"}, target=local_target())
+    report: Any = SimpleNamespace(write=write)
+    networks = ["lstm", "mobilenet_v2"]
+    monkeypatch.setattr(finish, "finish_network", finished)
+
+    assert tune_module._finished(networks, here, tmp_path, TuneOptions(), report, StageTimer()) == networks
+    first, second = ([f"{what} {network}" for what in ("compiled", "timed")] for network in networks)
+    assert events == [first[0], "kept", first[1], *second]
+
+
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The ids of the processes that read networks, of the searches that were begun."""
+    pids: list[int] = []
+    run = tune_module._Search.run
+
+    def noted(search: Any, device: Any, reader: Child, *rest: Any) -> Any:
+        assert reader.is_running
+        pids.append(reader.pid or 0)
+        return run(search, device, reader, *rest)
+
+    monkeypatch.setattr(tune_module._Search, "run", noted)
+    return pids
+
+
+@pytest.mark.parametrize("why", ["another search", "two of a name", "no tracker", "^C"])
+def test_the_process_that_reads_networks_ends_with_a_search_that_is_refused_or_interrupted(
+    why: str, tmp_path: Path, readers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    name = "matmul.128x128x128"
+    errors = {"another search": DataError, "two of a name": WorkloadError, "no tracker": MeasureError}
+    twins = {name: find_workload(name).module(), "kernel": name, "network": "lstm"}
+    what: Any = twins if why == "two of a name" else "lstm"
+    device = BoardsAt("127.0.0.1:1", "nobody") if why == "no tracker" else "auto"
+    monkeypatch.setattr(tune_module, "check_boards", lambda _: None)  # as if the tracker had ended since
+    if why == "^C":
+        monkeypatch.setattr(tune_module, "open_measurer", interrupted)
+
+    held = SearchFolder(tmp_path) if why == "another search" else nullcontext()
+    with held, pytest.raises(errors.get(why, KeyboardInterrupt)):
+        tune(what, tmp_path, trials=4, device=device)
+
+    (reader,) = readers
+    assert not psutil.pid_exists(reader)
 
 
 @pytest.mark.parametrize(

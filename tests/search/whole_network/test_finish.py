@@ -214,6 +214,42 @@ def test_a_network_of_tvm_for_another_machine_is_not_compiled_only_to_be_compare
     assert compiled == [untuned]
 
 
+ON_CUDA = '{"kind": "cuda", "arch": "sm_90"}'
+
+
+@pytest.mark.parametrize(
+    ("network", "where", "launched"),
+    [
+        ("net.pt2", "here", ["tuned", "torch"]),
+        ("net.json", "here", ["tuned"]),
+        ("net.pt2", "boards", []),
+        ("net.pt2", "cuda", []),
+        ("net.pt2", "another machine", []),
+    ],
+)
+def test_processes_get_ready_only_for_forms_that_will_run_on_the_cpu_of_this_machine(
+    network: str, where: str, launched: list[str], tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    for name in ("launch_library", "launch_torch"):
+        monkeypatch.setattr(NetworkTimer, name, lambda _, form: found.append(form))
+    monkeypatch.setattr(_Forms, "build", lambda _: "nothing was compiled")
+    whole: dict[str, Any] = {
+        "label": "net",
+        "target": ON_CUDA if where == "cuda" else target,
+        "database": tmp_path,
+        "out": tmp_path,
+    }
+
+    if where == "another machine":
+        finish_untimed(network, **whole, runs_here=False)
+    else:
+        boards = Boards("127.0.0.1", 1, "nobody") if where == "boards" else None
+        finish_network(network, **whole, boards=boards)
+
+    assert found == launched
+
+
 class Outputs:
     """A timer whose forms have computed already."""
 
