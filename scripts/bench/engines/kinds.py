@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from scripts.bench.engines.shapes import Shape, Shapes, read_attention, read_convolution, read_product
+from scripts.bench.engines.shapes import Convolution, Shape, Shapes, read_attention, read_convolution, read_product
 
 CONV_3X3, CONV_1X1, CONV_OTHER, DEPTHWISE = "conv 3x3", "conv 1x1", "other conv", "depthwise conv"
 MATMUL, ATTENTION = "matmul", "attention"
@@ -135,7 +135,7 @@ def title_of(call: KernelCall) -> str:
     if kind in _CONVOLUTIONS and (found := read_convolution(call.name, call.shapes)):
         title = f"{'depthwise ' if found.is_depthwise else ''}conv {'x'.join(map(str, found.window))}"
         channels = f"{found.outputs}" if found.is_depthwise else f"{found.inputs} to {found.outputs}"
-        return f"{title}, {channels} channels{_by(_places(call))}"
+        return f"{title}, {channels} channels{_by(_places(call, found))}"
     sizes: Shape | None = None
     if kind == MATMUL:
         sizes = read_product(call.name, call.shapes, call.out)
@@ -146,15 +146,15 @@ def title_of(call: KernelCall) -> str:
     return f"{_NUMBER.sub('', call.name.removeprefix('fused_')).replace('tir_', '')}{_by(call.out)}"
 
 
-def _places(call: KernelCall) -> Shape | None:
-    """Height and width of what a convolution computes; a gate that is fused with it repeats a single place."""
-    data, out = call.shapes[0], call.out
-    if not out or len(out) < 4:
+def _places(call: KernelCall, found: Convolution) -> Shape | None:
+    """Extents of what a convolution computes, such as height and width; a gate fused with it repeats a single place."""
+    data, out, end = call.shapes[0], call.out, 2 + len(found.window)
+    if not out or len(out) < end:
         return None
     if len(data) == len(out):
-        return data[2:4] if data[2] < out[2] else out[2:4]
+        return data[2:end] if data[2] < out[2] else out[2:end]
     # On matrix units, all places of an image may be one axis.
-    return (1, 1) if data[2] == 1 else out[2:4]
+    return (1, 1) if data[2] == 1 else out[2:end]
 
 
 def _by(sizes: Shape | None) -> str:
@@ -162,7 +162,9 @@ def _by(sizes: Shape | None) -> str:
 
 
 def flop_of(call: KernelCall) -> int | None:
-    """The multiplications and additions of a convolution or a product with weights; None for any other kernel.
+    """The multiplications and additions of a convolution or a product with weights; None where they are unknown.
+
+    What is fused with it is not counted, nor are sums that the kernel computes and leaves out.
 
     Example:
         >>> flop_of(KernelCall("Conv", ((1, 64, 56, 56), (128, 64, 3, 3)), 1.0, out=(1, 128, 28, 28)))
@@ -171,8 +173,9 @@ def flop_of(call: KernelCall) -> int | None:
         150994944
     """
     kind = kind_of(call.name, call.shapes)
-    if kind in _CONVOLUTIONS and call.out and (found := read_convolution(call.name, call.shapes)):
-        return 2 * prod(call.out) * prod(call.shapes[1]) // found.outputs
+    if kind in _CONVOLUTIONS and (found := read_convolution(call.name, call.shapes)):
+        images, places = call.shapes[0][0], _places(call, found)
+        return 2 * images * found.outputs * prod(places) * found.terms if places else None
     if kind == MATMUL and (sizes := read_product(call.name, call.shapes, call.out)):
         return 2 * prod(sizes)
     return None
@@ -208,7 +211,8 @@ def summarise(
         runs: The kernel calls of several runs of the network; a kernel counts with its median over the runs.
         whole_us: What the network takes without a profiler, in us.
         tuned: Names of the kernels that have a schedule.
-        flop: Name of a kernel -> the operations of one call; by default `flop_of`.
+        flop: Name of a kernel -> the operations of one call. They are taken only where `flop_of` knows none, since a
+            kernel may compute more than it has to.
 
     Returns:
         `whole_us`, `kinds` (kind -> us; they add up to `whole_us`, so `OVERHEAD` is below zero where the profiler costs
@@ -230,9 +234,9 @@ def summarise(
         calls, us = round(statistics.median(map(len, times))), statistics.median(map(sum, times))
         name, shapes, out = about
         call = KernelCall(name, shapes, us, out)
-        counted = flop_of(call) if flop is None else flop.get(name)
+        own, given = flop_of(call), (flop or {}).get(name)
         is_tuned = None if known is None else name in known
-        kernels.append(KernelTime(name, kind_of(name, shapes), calls, us, is_tuned, title_of(call), counted))
+        kernels.append(KernelTime(name, kind_of(name, shapes), calls, us, is_tuned, title_of(call), own or given))
     kernels.sort(key=lambda kernel: -kernel.us)
     sums = {kind: sum(kernel.us for kernel in kernels if kernel.kind == kind) for kind in KINDS}
     sums[OVERHEAD] += whole_us - sum(sums.values())

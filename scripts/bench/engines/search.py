@@ -256,7 +256,8 @@ def count_flops(program: Path, *, threads: int, lowering: Lowering) -> dict[str,
     """Kernel of a network -> the floating-point operations of one call as TVM counts them, in a child process.
 
     It imports torch and TVM, reads the network and finds its kernels, as a search does before its first trial. Kernels
-    whose sizes are not known are left out.
+    whose sizes are not known are left out. TVM counts all that a kernel computes, also sums that are left out and
+    products with zeros; `kinds.flop_of` does not.
 
     Args:
         program: As for `search_network`.

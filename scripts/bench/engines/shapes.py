@@ -29,14 +29,17 @@ class Convolution:
     outputs: int
     """Channels."""
     is_depthwise: bool
+    terms: int
+    """Products in the sum of an output, without those that only fill up a row of numbers with zeros."""
 
 
 def read_convolution(name: str, shapes: Shapes) -> Convolution | None:
     """The sizes of a convolution from the shapes of its data and weights; None where they do not tell.
 
-    Weights are (outputs, inputs / groups, window); OpenVINO's grouped ones have the groups before that. In blocked
-    layouts the inputs and outputs of a block follow the window. In bfloat16 two inputs are one number, and an image
-    with few channels is a row of numbers, whose weights are (blocks of outputs, pairs of rows, a row, outputs).
+    Weights are (outputs, inputs / groups, window), and the window has as many axes as the data has besides images and
+    channels; OpenVINO's grouped weights have the groups before that. In blocked layouts the inputs and outputs of a
+    block follow the window. In bfloat16 two inputs are one number, and an image with few channels is a row of numbers,
+    whose weights are (blocks of outputs, pairs of rows, a row, outputs).
 
     Args:
         name: Of the kernel.
@@ -44,24 +47,29 @@ def read_convolution(name: str, shapes: Shapes) -> Convolution | None:
 
     Example:
         >>> read_convolution("conv2d_NCHWc", ((1, 4, 56, 56, 16), (8, 4, 3, 3, 16, 16)))
-        Convolution(window=(3, 3), inputs=64, outputs=128, is_depthwise=False)
+        Convolution(window=(3, 3), inputs=64, outputs=128, is_depthwise=False, terms=576)
         >>> read_convolution("conv2d_NCHWc_pairs", ((1, 2, 58, 58, 16), (8, 2, 3, 3, 16, 16))).inputs
         64
         >>> read_convolution("conv2d_NCHWc_pairs", ((1, 115, 691), (4, 4, 22, 16)))
-        Convolution(window=(7, 7), inputs=3, outputs=64, is_depthwise=False)
+        Convolution(window=(7, 7), inputs=3, outputs=64, is_depthwise=False, terms=147)
+        >>> read_convolution("Convolution", ((1, 64, 8, 28, 28), (128, 64, 3, 3, 3))).window
+        (3, 3, 3)
     """
     if len(shapes) < 2:
         return None
     data, weights = shapes[:2]
     if BLOCKED in name:
         if len(weights) == 6:
-            inputs = data[1] * data[-1] * (2 if PAIRS in name else 1)
-            return Convolution(weights[2:4], inputs, weights[0] * weights[5], "depthwise" in name)
+            in_number = 2 if PAIRS in name else 1
+            inputs, terms = data[1] * data[-1] * in_number, prod(weights[1:5]) * in_number
+            return Convolution(weights[2:4], inputs, weights[0] * weights[5], "depthwise" in name, terms)
         return _on_a_line(weights) if PAIRS in name and len(weights) == 4 else None
-    if len(weights) not in (4, 5) or len(data) < 2:
+    axes = 3 if len(data) == 5 else 2
+    if len(weights) - axes not in (2, 3) or len(data) < 2:
         return None
-    is_depthwise = weights[-3] == 1 and weights[0] > 1
-    return Convolution(weights[-2:], data[1], prod(weights[:-3]), is_depthwise)
+    *before, of_group = weights[:-axes]
+    window, outputs = weights[-axes:], prod(before)
+    return Convolution(window, data[1], outputs, of_group == 1 and weights[0] > 1, of_group * prod(window))
 
 
 def _on_a_line(weights: Shape) -> Convolution | None:
@@ -71,7 +79,8 @@ def _on_a_line(weights: Shape) -> Convolution | None:
         for channels in _LINE_CHANNELS:
             parts = -(-size * channels // _LINE_LANES)
             if stretch == parts * -(-size * channels // parts):  # with the zeros at its end
-                return Convolution((size, size), channels, chunks * lanes, is_depthwise=False)
+                terms = channels * size * size
+                return Convolution((size, size), channels, chunks * lanes, is_depthwise=False, terms=terms)
     return None
 
 

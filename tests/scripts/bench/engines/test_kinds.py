@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+import tvm
+
+from costhub.collector.workloads.bfloat16_images import FlatShape, LineShape, flat_convolution, line_convolution
+from costhub.collector.workloads.bfloat16_pairs import PAIR_CONVOLUTION
+from costhub.dataset.workload import argument_shapes, count_flop
 from scripts.bench.engines.kinds import KINDS, OVERHEAD, KernelCall, flop_of, kind_of, summarise, title_of
 from scripts.bench.engines.shapes import Shape, Shapes
 from scripts.tables.networks import ENGINE_KINDS
 
-IMAGE = (1, 64, 56, 56)
+IMAGE, VOLUME = (1, 64, 56, 56), (1, 64, 8, 28, 28)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +27,8 @@ IMAGE = (1, 64, 56, 56)
         ("GroupConvolution", (IMAGE, (64, 1, 1, 3, 3)), "depthwise conv"),
         ("GroupConvolution", (IMAGE, (32, 2, 2, 3, 3)), "conv 3x3"),
         ("Convolution", ((1, 3, 224, 224), (64, 3, 7, 7)), "other conv"),
+        ("Convolution", (VOLUME, (64, 64, 3, 3, 3)), "other conv"),
+        ("GroupConvolution", (VOLUME, (64, 1, 1, 3, 3, 3)), "depthwise conv"),
         ("mkldnn::_convolution_pointwise", (), "other conv"),
         ("Convert", ((1, 128),), "layout, copy"),
         ("aten::addmm", ((768,), (128, 768), (768, 768)), "matmul"),
@@ -104,6 +113,12 @@ def test_kernels_of_every_engine_have_a_kind(name: str, shapes: Shapes, kind: st
             "conv 3x3, 512 to 512 channels, 7 x 7",
         ),
         (
+            "Convolution",
+            (VOLUME, (128, 64, 3, 3, 3)),
+            (1, 128, 8, 28, 28),
+            "conv 3x3x3, 64 to 128 channels, 8 x 28 x 28",
+        ),
+        (
             "fused_conv2d_NCHWc_pairs_add",
             ((1, 115, 691), (4, 4, 22, 16)),
             (1, 4, 112, 112, 16),
@@ -125,8 +140,43 @@ def test_the_same_product_has_the_same_title_in_every_layout(
         ("Conv", (IMAGE, (128, 64, 3, 3)), (1, 128, 28, 28), 2 * 128 * 28 * 28 * 64 * 9),
         ("GroupConvolution", (IMAGE, (64, 1, 1, 3, 3)), IMAGE, 2 * 64 * 56 * 56 * 9),
         ("GroupConvolution", (IMAGE, (32, 2, 2, 3, 3)), IMAGE, 2 * 64 * 56 * 56 * 2 * 9),
+        ("Conv", ((5, 64, 56, 56), (128, 64, 3, 3)), (5, 128, 28, 28), 5 * 2 * 128 * 28 * 28 * 64 * 9),
+        ("Convolution", (VOLUME, (128, 64, 3, 3, 3)), (1, 128, 8, 28, 28), 2 * 128 * 8 * 28 * 28 * 64 * 27),
+        ("Convolution", (VOLUME, (64, 1, 3, 3, 3)), VOLUME, 2 * 64 * 8 * 28 * 28 * 27),
+        ("GroupConvolution", (VOLUME, (32, 2, 2, 3, 3, 3)), VOLUME, 2 * 64 * 8 * 28 * 28 * 2 * 27),
+        (
+            "fused_conv2d_NCHWc1_add",
+            ((1, 4, 56, 56, 16), (8, 4, 3, 3, 16, 16), (1, 8, 1, 1, 16), (1, 8, 28, 28, 16)),
+            (1, 8, 28, 28, 16),
+            2 * 128 * 28 * 28 * 64 * 9,
+        ),
+        (
+            "fused_depthwise_conv2d_NCHWc1_add",
+            ((1, 4, 56, 56, 16), (4, 1, 3, 3, 1, 16)),
+            (1, 4, 56, 56, 16),
+            2 * 64 * 56 * 56 * 9,
+        ),
+        (
+            "fused_conv2d_NCHWc_pairs8_add_relu",
+            ((1, 2, 57, 57, 16), (8, 2, 3, 3, 16, 16)),
+            (1, 8, 28, 28, 16),
+            2 * 128 * 28 * 28 * 64 * 9,
+        ),
+        (
+            "fused_conv2d_NCHWc32_add_sigmoid_multiply",
+            ((1, 3, 1, 1, 16), (72, 3, 1, 1, 16, 16), (1, 72, 7, 7, 16)),
+            (1, 72, 7, 7, 16),
+            2 * 1152 * 48,
+        ),
+        (
+            "fused_conv2d_NCHWc_pairs16_add_sigmoid_multiply",
+            ((1, 5, 1, 2), (30, 5, 1, 1, 2, 16)),
+            (1, 30, 14, 14, 16),
+            2 * 480 * 20,
+        ),
         ("Gemm", ((1, 768), (1000, 768), (1000,)), (1, 1000), 2 * 768 * 1000),
         ("aten::addmm", ((3072,), (128, 768), (768, 3072)), None, 2 * 128 * 768 * 3072),
+        ("fused_matmul_pairs1_add", ((198, 192), (96, 192, 16)), (197, 1536), 2 * 197 * 384 * 1536),
         ("aten::mkldnn_convolution", (IMAGE, (128, 64, 3, 3)), None, None),
         ("Softmax", ((12, 128, 128),), (12, 128, 128), None),
     ],
@@ -135,19 +185,55 @@ def test_products_and_convolutions_are_counted(name: str, shapes: Shapes, out: S
     assert flop_of(KernelCall(name, shapes, 1.0, out)) == flop
 
 
-def test_kernels_have_the_operations_that_are_given_and_each_size_its_own_line() -> None:
+FLAT_7 = FlatShape((1, 32, 7, 7, 16), (32, 16, 3, 3, 16, 16), (1, 1, 1, 1), (1, 1))
+FLAT_14 = FlatShape((1, 16, 14, 14, 16), (16, 8, 3, 3, 16, 16), (1, 1, 1, 1), (1, 1))
+LINE = LineShape((1, 1, 224, 224, 3), (4, 1, 7, 7, 3, 16), (2, 2), (3, 3, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "needed", "computed"),
+    [
+        # Sums at the zeros between rows of places, and a few more that fill up a tile.
+        (flat_convolution, FLAT_7, 2 * 512 * 7 * 7 * 512 * 9, 2 * 512 * 64 * 512 * 9),
+        (flat_convolution, FLAT_14, 2 * 256 * 14 * 14 * 256 * 9, 2 * 256 * 224 * 256 * 9),
+        # An eighth row of the filter, and a number at the end of each row.
+        (line_convolution, LINE, 2 * 64 * 112 * 112 * 3 * 7 * 7, 2 * 64 * 112 * 112 * 8 * 22),
+    ],
+    ids=["7 x 7", "14 x 14", "line"],
+)
+def test_only_what_a_convolution_needs_is_counted(
+    make: Callable[[Any], Any], shape: FlatShape | LineShape, needed: int, computed: int
+) -> None:
+    mod = tvm.IRModule({"main": make(shape)})
+    shapes = tuple(extents for _, extents in argument_shapes(mod))
+    call = KernelCall(f"fused_{PAIR_CONVOLUTION}_add", shapes, 1.0, shapes[-1])
+
+    (summarised,) = summarise([[call]], 1.0, flop={call.name: count_flop(mod)})["kernels"]
+
+    assert shapes[-1] == shape.out
+    assert count_flop(mod) == computed
+    assert summarised["flop"] == flop_of(call) == needed
+
+
+def test_operations_that_are_given_are_those_of_other_kernels_and_each_size_has_its_own_line() -> None:
     small, large = ((1, 8), (8, 8)), ((1, 64), (64, 64))
     calls = [KernelCall("matmul", small, 2.0), KernelCall("matmul", large, 6.0), KernelCall("relu", (), 1.0)]
 
     own = summarise([calls], 10.0)["kernels"]
-    given = summarise([calls], 10.0, flop={"matmul": 7.0})["kernels"]
+    given = summarise([calls], 10.0, flop={"matmul": 7.0, "relu": 3.0})["kernels"]
 
     assert [(each["title"], each["flop"]) for each in own] == [
         ("matmul, 1 x 64 x 64", 2 * 64 * 64),
         ("matmul, 1 x 8 x 8", 2 * 8 * 8),
         ("relu", None),
     ]
-    assert [each["flop"] for each in given] == [7.0, 7.0, None]
+    assert [each["flop"] for each in given] == [2 * 64 * 64, 2 * 8 * 8, 3.0]
+
+
+def test_a_convolution_of_unknown_size_has_the_operations_that_are_given() -> None:
+    (found,) = summarise([[KernelCall("fused_conv2d_add", (), 1.0)]], 1.0, flop={"fused_conv2d_add": 7.0})["kernels"]
+
+    assert found["flop"] == 7.0
 
 
 def test_the_kinds_of_a_profile_add_up_to_the_whole() -> None:
