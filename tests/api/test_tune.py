@@ -214,6 +214,13 @@ def test_what_a_search_found_is_kept_while_a_network_is_compiled_and_before_it_i
         tune_module._finished(["lstm"], here, tmp_path, TuneOptions(), report, StageTimer())
     assert "The report of the search could not be written: The disk is full." in caplog.text
 
+    caplog.clear()
+    compiling.clear()
+    monkeypatch.setattr(finish, "finish_network", finished)
+    with pytest.raises(DataError, match="The disk is full"):
+        tune_module._finished(["lstm"], here, tmp_path, TuneOptions(), report, StageTimer())
+    assert "could not be written" not in caplog.text
+
 
 def test_two_networks_wait_for_one_report_before_the_first_of_them_is_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -106,7 +106,9 @@ class TuneOptions:
     def said(self) -> str:
         """A description for the report."""
         said = [f"{self.strategy} search, {self.select}; the model learns from each round by: {self.method}"]
-        if self.sources != TuneOptions.sources:
+        if self.from_scratch:
+            said.append("no known schedules")
+        elif self.sources != TuneOptions.sources:
             said.append(f"known schedules: {', '.join(self.sources)}")
         if self.without:
             said.append(f"taken as unknown: {', '.join(self.without)}")
@@ -139,7 +141,8 @@ class TuneOptions:
         STRATEGIES.check(self.strategy)
         SELECTIONS.check(self.select)
         SEARCH_STOPS.check(self.stop)
-        check_known_sources(self.sources)
+        if self.sources or not self.from_scratch:
+            check_known_sources(self.sources)
         if self.without:
             check_held_out(self.without, data_folders())
         Lowering(layout=self.layout, precision=self.precision)
@@ -382,8 +385,8 @@ def _finished(
                 )
                 for label, network in name_networks(networks).items()
             ]
-        except BaseException:
-            if error := kept.exception():
+        except BaseException as failure:
+            if (error := kept.exception()) and error is not failure:
                 log.warning("The report of the search could not be written: %s", last_line(error))
             raise
 

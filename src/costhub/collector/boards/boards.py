@@ -219,7 +219,7 @@ class Boards:
                 self.note(session)
                 reply = _ask(session.child, time_it, timeout_s)
             if reply.outcome == "timeout":
-                why = f"the session was not over after {timeout_s:g} s, with sending the program and its inputs"
+                why = f"the session had not ended after {timeout_s:g} s, including sending the program and its inputs"
                 return BoardRunResult("run_timeout", (), timeout_s, why, board=board)
             if reply.outcome == "error":
                 return BoardRunResult("run_error", (), reply.wall_s, reply.error, board=board)
