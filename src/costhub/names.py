@@ -1,4 +1,4 @@
-"""Provides close_names, suggestions for a mistyped name, and is_plain_name; and names shared by several stages."""
+"""Provides close_names, suggestions for a mistyped name, and checks of names; and names shared by several stages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from costhub.errors import WorkloadError
+from costhub.errors import ArgumentError, WorkloadError
 
 EMULATOR = "emulator"
 """The vendor of an emulated CPU: measurements there are of the emulation."""
@@ -36,6 +36,25 @@ def check_different(names: Sequence[str]) -> None:
             f"Each workload is taken once, but two are called {name}. Name each one once, or pass a dictionary in "
             "Python."
         )
+
+
+def refuse_text(names: object, subject: str) -> None:
+    """Refuses one text where a sequence of names is meant: its letters would be taken for names.
+
+    Args:
+        names: What should be a sequence.
+        subject: The beginning of the sentence that refuses it.
+
+    Raises:
+        ArgumentError: It is a text.
+
+    Example:
+        >>> refuse_text("openvino", "The engines are")
+        Traceback (most recent call last):
+        costhub.errors.ArgumentError: The engines are a sequence of names, not a text: ('openvino',).
+    """
+    if isinstance(names, str):
+        raise ArgumentError(f"{subject} a sequence of names, not a text: ({names!r},).")
 
 
 def is_plain_name(value: object, *, most: int | None = None) -> bool:

@@ -24,10 +24,10 @@ from costhub.isolation.limits import Limits
 from costhub.progress import bar
 from costhub.search.whole_network.compile import CompiledNetwork
 from scripts.bench.common.fresh import result_of
+from scripts.bench.common.kept_searches import ONCE
 from scripts.bench.engines.causes import FETCHING, without
 from scripts.bench.search.once import seconds_at
 
-ONCE = "scripts.bench.search.once"
 COURSE = "course.json"
 _COMPILE_TIMEOUT_S = 3600.0
 Result = TypeVar("Result")

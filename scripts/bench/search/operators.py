@@ -22,13 +22,14 @@ from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.search.whole_network.network_timer import KEEP_FREED_MEMORY
 from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import result_of
+from scripts.bench.common.kept_searches import ONCE
 from scripts.bench.common.remeasure import SHORT, best_modules, rounds_of
 from scripts.bench.common.rows import earlier_rows
 from scripts.bench.search.held_out import UnseenModels
 from scripts.bench.search.once import COMMAND
 from scripts.tables.networks import operators_table
 
-ONCE, TORCH = "scripts.bench.search.once", "scripts.bench.search.torch_operators"
+TORCH = "scripts.bench.search.torch_operators"
 ROUNDS = 5
 TOLERANCE = 2e-3
 """Relative difference of outputs that is explained by sums in another order."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from costhub.errors import ArgumentError, CosthubError, DeviceError, UnknownNameError, WorkloadError, last_line
-from costhub.names import close_names
+from costhub.names import close_names, refuse_text
 
 if TYPE_CHECKING:
     from costhub.search.zero_trials.compile import CompileTarget
@@ -336,8 +336,7 @@ def check_held_out(names: Sequence[str], folders: Sequence[Path]) -> None:
         ArgumentError: They are one text.
         UnknownNameError: One of them does not exist.
     """
-    if isinstance(names, str):
-        raise ArgumentError(f"What counts as unknown is a sequence of names, not a text: ({names!r},).")
+    refuse_text(names, "What counts as unknown is")
     for name in names:
         _held_out(name, folders)
 

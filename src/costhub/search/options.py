@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costhub.errors import ArgumentError
+from costhub.names import refuse_text
 from costhub.registry import Registry
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ def check_known_sources(names: Sequence[str]) -> None:
     Example:
         >>> check_known_sources(("measured", "carried"))
     """
-    if isinstance(names, str):
-        raise ArgumentError(f"The sources of known schedules are a sequence of names, not a text: ({names!r},).")
+    refuse_text(names, "The sources of known schedules are")
     unknown = [name for name in names if name not in KNOWN_SOURCES]
     if unknown:
         raise ArgumentError(

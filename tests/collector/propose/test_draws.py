@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -53,9 +53,8 @@ def replayed(context: Any, sketches: list[Any], trace: Any, seed: int) -> Any:
     return None if schedule is None else schedule.trace
 
 
-def test_drawn_decisions_are_those_of_the_replay_with_the_same_seed(blocked: tuple[Any, list[Any]]) -> None:
-    context, sketches = blocked
-    draws, compared = Draws(sketches), []
+def drawn_as_replayed(draws: Draws, context: Any, sketches: list[Any]) -> Iterator[Any]:
+    """Traces drawn for each sketch and seed, compared with their replay where that succeeds."""
     for sketch in sketches:
         bare = Trace(sketch.trace.insts, {})
         for seed in SEEDS:
@@ -63,7 +62,13 @@ def test_drawn_decisions_are_those_of_the_replay_with_the_same_seed(blocked: tup
             if real is not None:
                 assert decisions(found) == decisions(real)
                 assert trace_key(found) == trace_key(real)
-                compared.append(trace_key(found))
+                yield found
+
+
+def test_drawn_decisions_are_those_of_the_replay_with_the_same_seed(blocked: tuple[Any, list[Any]]) -> None:
+    context, sketches = blocked
+    draws = Draws(sketches)
+    compared = [trace_key(found) for found in drawn_as_replayed(draws, context, sketches)]
 
     assert len(compared) > len(SEEDS)
     assert len(set(compared)) > 8
@@ -135,15 +140,12 @@ def test_places_are_those_of_the_replay_with_the_same_seed(
 ) -> None:
     monkeypatch.setattr(draws_module, "_FEW", 10_000)
     mod, context, sketches = kernel()
-    draws, compared = Draws(sketches, mod), []
-    for sketch in sketches:
-        bare = Trace(sketch.trace.insts, {})
-        for seed in SEEDS:
-            found, real = draws.decided(bare, seed), replayed(context, sketches, bare, seed)
-            if real is not None:
-                assert decisions(found) == decisions(real)
-                assert trace_key(found) == trace_key(real)
-                compared += [value for kind, value in decisions(found) if kind == LOCATION]
+    compared = [
+        value
+        for found in drawn_as_replayed(Draws(sketches, mod), context, sketches)
+        for kind, value in decisions(found)
+        if kind == LOCATION
+    ]
 
     assert len(compared) > len(SEEDS)
     assert len(set(compared)) > 2

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.collector.workloads.network_source import FLOAT32
 from costhub.errors import (
-    ArgumentError,
     CosthubError,
     NetworkError,
     UnknownNameError,
@@ -23,7 +22,7 @@ from costhub.errors import (
     either,
     last_line,
 )
-from costhub.names import close_names
+from costhub.names import close_names, refuse_text
 
 if TYPE_CHECKING:
     from costhub.search.whole_network.network_forms import Arrays
@@ -54,8 +53,7 @@ def check_engines(names: Collection[str]) -> None:
         Traceback (most recent call last):
         costhub.errors.UnknownNameError: There is no engine named 'tflite'. There are onnxruntime and openvino.
     """
-    if isinstance(names, str):
-        raise ArgumentError(f"The engines are a sequence of names, not a text: ({names!r},).")
+    refuse_text(names, "The engines are")
     for name in names:
         if name not in ENGINES:
             raise UnknownNameError(
