@@ -124,6 +124,11 @@ def collection_table(result: Result) -> str:
     return markdown_table(rows, columns)
 
 
+def dense_collection_table(result: Result) -> str:
+    """The same line for the collection of the densely measured pools."""
+    return collection_table({"rows": [result["collection"]]})
+
+
 def noise_table(result: Result) -> str:
     """One line per device: how two passes over the same programs differ."""
     rows = [
@@ -242,6 +247,7 @@ COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "collection_chip": collection_table,
     "collection_zen3": collection_table,
     "collection_emeraldrapids": collection_table,
+    "collection_dense": dense_collection_table,
     "noise": noise_table,
     "probe": probe_table,
     "torture": torture_table,
@@ -253,5 +259,5 @@ COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "gpu_code": gpu_code_table,
 }
 """Name of a result file without its suffix, or of a view -> its renderer."""
-COLLECTOR_VIEWS = {"cluster_limits": "cluster"}
+COLLECTOR_VIEWS = {"cluster_limits": "cluster", "collection_dense": "dense_pools"}
 """View -> its result file."""

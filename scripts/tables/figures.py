@@ -158,6 +158,14 @@ def trial_seconds(results: Path, end: str) -> str:
     return f"{ends[end]:.1f}"
 
 
+def collection_hours(results: Path, rows: str, end: str) -> str:
+    """The hours that so many good rows take at the rates of the collections: the `least`, `median` or `most`."""
+    files = sorted(results.glob("collection*.json"))
+    rates = [row["profile"]["good_per_s"] for path in files for row in _rows(results, path.stem)]
+    chosen = {"least": max(rates), "median": statistics.median(rates), "most": min(rates)}
+    return f"{int(rows) / chosen[end] / 3600:.0f}"
+
+
 def network_ratio(results: Path, network: str, over: str, under: str, form: str) -> str:
     """The latency of one form of a network over that of another, each a median over searches.
 
@@ -248,6 +256,7 @@ DATASETS = EMBEDDED / "datasets" / "costhub"
 FIGURES: dict[str, Callable[..., str]] = {
     "behind": behind,
     "ceiling": ceiling,
+    "collection_hours": collection_hours,
     "difference": difference,
     "environment": environment,
     "network_ratio": network_ratio,

@@ -6,6 +6,7 @@ from scripts.tables.collecting import (
     boards_table,
     collection_table,
     collector_table,
+    dense_collection_table,
     kill_table,
     kills_table,
     noise_table,
@@ -37,6 +38,8 @@ def test_stages_are_shares_of_the_time_of_all_cores() -> None:
     profile = {"cores": 2, "wall_s": 10.0, "good_per_s": 7.0, "floor_share": 0.9, "core_seconds": seconds}
     shown = collection_table({"rows": [{"devices": ["a", "b"], "good": 70, "failed": 1, "profile": profile}]})
     assert "| a and b | 70 | 1 | 7.0 | 90 | 50.0 | 40.0 | 5.0 | 5.0 | 0.0 | 0.0 | 0.0 |" in shown
+    one = {"devices": ["a", "b"], "good": 70, "failed": 1, "profile": profile}
+    assert dense_collection_table({"pools": [], "collection": one}) == shown
 
 
 def test_noise_is_told_in_per_cent() -> None:

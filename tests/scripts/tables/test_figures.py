@@ -40,6 +40,8 @@ def results(tmp_path: Path) -> Path:
         {"network": "n", "method": method, "trials": 16, "error": None, "latencies": {"tuned": {"median_us": us}}}
         for method, us in (("costhub", 100.0), ("costhub", 300.0), ("costhub", 200.0), ("costhub, fast math", 150.0))
     ]
+    for name, rate in (("collection", 10.0), ("collection_slow", 2.0)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"rows": [{"profile": {"good_per_s": rate}}]}))
     (tmp_path / "networks_tuned.json").write_text(json.dumps({"rows": nets}))
     return tmp_path
 
@@ -56,6 +58,9 @@ def results(tmp_path: Path) -> Path:
         ("behind search costhub 64", "5 %"),
         ("time_share search costhub 64", "10 %"),
         ("searches search costhub", "1"),
+        ("collection_hours 72000 least", "2"),
+        ("collection_hours 72000 median", "3"),
+        ("collection_hours 72000 most", "10"),
         ('network_ratio n "costhub, fast math@16" costhub@16 less', "25 %"),
     ],
 )
