@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from costhub.errors import DataError
 from costhub.hub.catalogue.hubs import EMBEDDED
 from scripts.tables.gains import mean_with_error
+from scripts.tables.networks import best_of_float32
 from scripts.tables.search import base_curves
 
 FIGURE = re.compile(r"(<!-- figure: (?P<call>[^>\n]+) -->)[^\n]*?(<!-- end -->)")
@@ -158,6 +159,21 @@ def trial_seconds(results: Path, end: str) -> str:
     return f"{ends[end]:.1f}"
 
 
+def standing(results: Path, name: str, what: str) -> str:
+    """How costhub stands beside other engines in float32.
+
+    Args:
+        results: The folder of the files.
+        name: A result file of the benchmark `engines`.
+        what: The number of `networks`, on how many of them it is `fastest`, or the `worst` it is behind, in %.
+    """
+    rows = _rows(results, name)
+    own = {row["network"]: float(row["latency"]["median_us"]) / 1e3 for row in rows if row["engine"] == "costhub"}
+    ratios = [ms / best_of_float32([row for row in rows if row["network"] == each]) for each, ms in own.items()]
+    counts = {"networks": len(ratios), "fastest": sum(ratio == 1.0 for ratio in ratios)}
+    return str(counts[what]) if what in counts else shown({"worst": max(ratios)}[what], "more")
+
+
 def collection_hours(results: Path, rows: str, end: str) -> str:
     """The hours that so many good rows take at the rates of the collections: the `least`, `median` or `most`."""
     files = sorted(results.glob("collection*.json"))
@@ -264,6 +280,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "searches": searches,
     "shipped": shipped,
     "shipped_difference": shipped_difference,
+    "standing": standing,
     "time_share": time_share,
     "trial_seconds": trial_seconds,
     "value": value,

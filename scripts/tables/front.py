@@ -16,6 +16,7 @@ from costhub.cards.tables import TableColumn, markdown_table, number, plain_tabl
 from costhub.dataset.schema import document
 from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION
 from scripts.tables.figures import count, read
+from scripts.tables.networks import ENGINE_TITLES, best_of_float32
 from scripts.tables.search import LIGHT
 
 MODELS = EMBEDDED / "models"
@@ -34,6 +35,10 @@ LIBRARIES = {
     "openvino": "OpenVINO",
 }
 """Form of a network in the results -> title; a form that no row has gets no column."""
+ENGINES = "engines_emeraldrapids_now"
+"""The results of whole networks beside other engines, with today's code."""
+SHORT = {"BERT-base, 128 tokens": "BERT-base", "GPT-2, 128 tokens": "GPT-2", "GPT-2, 1 token after 128": "GPT-2, 1 token"}
+"""Network -> title of a narrow column."""
 SEARCHES = {(LIGHT, 64): "stock TVM, 64 trials", ("costhub", 16): "costhub, 16", ("costhub", 32): "costhub, 32"}
 """(Method, trials for each kernel) -> title."""
 
@@ -60,6 +65,25 @@ def network_front(results: Path) -> str:
     columns = [TableColumn("network", "ms, 2 threads (search)")]
     columns += [TableColumn(name, name, align="right") for name in [*libraries.values(), *SEARCHES.values()]]
     return f"{markdown_table(lines, columns)}\n\n{source(results, 'networks_tuned')}"
+
+
+def engines_front(results: Path) -> str:
+    """One line per engine and one column per network, in float32; costhub's with the seconds until it was compiled."""
+    rows = [row for row in read(results, ENGINES)["rows"] if row["precision"] == "float32" and row["latency"]]
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    best = {name: f"{best_of_float32([row for row in rows if row['network'] == name]):.1f}" for name in networks}
+    lines = []
+    for engine in dict.fromkeys(row["engine"] for row in rows):
+        line = {"engine": ENGINE_TITLES[engine].removesuffix(", float32")}
+        for row in (row for row in rows if row["engine"] == engine):
+            ms = f"{row['latency']['median_us'] / 1e3:.1f}"
+            spent = [row.get(key) for key in ("reading_s", "seconds", "compile_s")]
+            after = "" if None in spent else f" ({_duration(sum(spent))})"
+            line[row["network"]] = bold(ms, ms == best[row["network"]]) + after
+        lines.append(line)
+    columns = [TableColumn("engine", "ms, 2 threads")]
+    columns += [TableColumn(name, SHORT.get(name, name), align="right") for name in networks]
+    return f"{markdown_table(lines, columns)}\n\n{source(results, ENGINES)}"
 
 
 def _duration(seconds: float) -> str:
@@ -200,6 +224,7 @@ def source(results: Path, name: str) -> str:
 FRONT_TABLES: dict[str, Callable[[Path], str]] = {
     **{f"columns_{table}": partial(columns, table) for table in ("devices", "measurements", "workloads")},
     "front_box": box,
+    "front_engines": engines_front,
     "front_networks": network_front,
     "front_ranking": ranking_front,
     "guide_network": guide_network,

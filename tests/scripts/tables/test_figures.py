@@ -42,6 +42,17 @@ def results(tmp_path: Path) -> Path:
     ]
     for name, rate in (("collection", 10.0), ("collection_slow", 2.0)):
         (tmp_path / f"{name}.json").write_text(json.dumps({"rows": [{"profile": {"good_per_s": rate}}]}))
+    engines = [
+        {"network": network, "engine": engine, "precision": precision, "latency": {"median_us": us}}
+        for network, engine, precision, us in (
+            ("n", "costhub", "float32", 110.0),
+            ("n", "torch", "float32", 100.0),
+            ("n", "openvino", "bfloat16", 10.0),
+            ("m", "costhub", "float32", 50.0),
+            ("m", "torch", "float32", 60.0),
+        )
+    ]
+    (tmp_path / "engines.json").write_text(json.dumps({"rows": engines}))
     (tmp_path / "networks_tuned.json").write_text(json.dumps({"rows": nets}))
     return tmp_path
 
@@ -58,6 +69,9 @@ def results(tmp_path: Path) -> Path:
         ("behind search costhub 64", "5 %"),
         ("time_share search costhub 64", "10 %"),
         ("searches search costhub", "1"),
+        ("standing engines networks", "2"),
+        ("standing engines fastest", "1"),
+        ("standing engines worst", "10 %"),
         ("collection_hours 72000 least", "2"),
         ("collection_hours 72000 median", "3"),
         ("collection_hours 72000 most", "10"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.bench.common.machine import RESULTS
-from scripts.tables.front import network_front, ranking_front, recipe_on
+from scripts.tables.front import ENGINES, engines_front, network_front, ranking_front, recipe_on
 from scripts.tables.search import LIGHT
 
 ABOUT = {"machine": "m", "date": "2026-01-02T03:04:05"}
@@ -53,6 +53,28 @@ def test_equal_figures_are_bold_alike(tmp_path: Path) -> None:
     shown = network_front(tmp_path).splitlines()
 
     assert shown[2] == "| ResNet-18 | 4.0 | **2.0** (10 min) | **2.0** (90 s) | 2.1 (10 min) |"
+
+
+def test_engines_are_lines_and_the_best_of_a_network_is_bold(tmp_path: Path) -> None:
+    spent = {"reading_s": 5.0, "seconds": 80.0, "compile_s": 10.0}
+    rows: list[dict[str, Any]] = [
+        {"network": network, "engine": engine, "precision": precision, "latency": {"median_us": 1e3 * ms}, **more}
+        for network, engine, precision, ms, more in (
+            ("ResNet-18", "openvino-f32", "float32", 13.3, {}),
+            ("ResNet-18", "openvino", "bfloat16", 1.0, {}),
+            ("ResNet-18", "costhub", "float32", 13.22, spent),
+            ("GPT-2, 1 token after 128", "openvino-f32", "float32", 1.01, {}),
+            ("GPT-2, 1 token after 128", "costhub", "float32", 1.04, {**spent, "seconds": 120.0}),
+        )
+    ]
+    rows.append({"network": "ResNet-18", "engine": "torch", "precision": "float32", "latency": None})
+    (tmp_path / f"{ENGINES}.json").write_text(json.dumps({**ABOUT, "rows": rows}))
+
+    title, _, *lines = engines_front(tmp_path).splitlines()
+
+    assert title == "| ms, 2 threads | ResNet-18 | GPT-2, 1 token |"
+    assert lines[:2] == ["| OpenVINO | 13.3 | **1.0** |", "| costhub | **13.2** (95 s) | **1.0** (2 min) |"]
+    assert lines[2] == ""
 
 
 def test_the_front_page_bolds_every_figure_that_is_printed_as_the_best_of_its_row() -> None:
