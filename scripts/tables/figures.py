@@ -26,6 +26,9 @@ from scripts.tables.search import base_curves
 FIGURE = re.compile(r"(<!-- figure: (?P<call>[^>\n]+) -->)[^\n]*?(<!-- end -->)")
 _STEP = re.compile(r"([^.\[\]]+)((?:\[[^\]]*\])*)")
 _FILTER = re.compile(r"\[(\w+)=([^\]]*)\]")
+_RELEASED = {"0.1.0": "2026-11-23T14:57"}
+"""Version -> when it was released, in UTC. The version stayed 0.1.0 until the release of 0.2.0, so only its date tells
+whether a result is of 0.1.0. A version that `.dev0` follows needs no line."""
 
 
 def fill_figures(text: str, results: Path) -> str:
@@ -61,6 +64,23 @@ def read(results: Path, name: str) -> Any:
 @lru_cache(maxsize=64)
 def _read(path: Path, _: int) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def version_of(result: Mapping[str, Any]) -> str:
+    """The costhub that made a result: its version, or that commits after this version were in it.
+
+    Args:
+        result: With `versions` and `date`, as `scripts.bench.common.machine.describe` writes them.
+
+    Example:
+        >>> version_of({"versions": {"costhub": "0.1.0"}, "date": "2026-11-23T14:55:09+00:00"})
+        '0.1.0'
+        >>> version_of({"versions": {"costhub": "0.1.0"}, "date": "2026-11-24T04:43:45+00:00"})
+        '0.1.0 and later commits'
+    """
+    version = str(result["versions"]["costhub"])
+    is_later = version in _RELEASED and result["date"] > _RELEASED[version]
+    return f"{version} and later commits" if is_later else version
 
 
 def value(results: Path, name: str, path: str, form: str) -> str:

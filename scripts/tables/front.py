@@ -15,7 +15,7 @@ from typing import Any
 from costhub.cards.tables import TableColumn, markdown_table, number, plain_table
 from costhub.dataset.schema import document
 from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION
-from scripts.tables.figures import count, read
+from scripts.tables.figures import count, read, version_of
 from scripts.tables.networks import ENGINE_TITLES, best_of_float32
 from scripts.tables.search import LIGHT
 
@@ -27,6 +27,7 @@ DEVICES = {
     "nvidia-a100": "NVIDIA A100",
 }
 RECIPES = {"TVM recipe": "TVM's recipe", "TenSet recipe": "TenSet's recipe"}
+_RECIPES_FROM = "The two recipes: `docs/results/models.jsonl`."
 NETWORKS = {"resnet-18": "ResNet-18", "mobilenet-v2": "MobileNet-V2", "bert-small": "BERT-small"}
 LIBRARIES = {
     "torch": "PyTorch",
@@ -126,7 +127,7 @@ def ranking_front(results: Path) -> str:
         *(TableColumn(name, name, align="right") for name in [*RECIPES.values(), "costhub"]),
         TableColumn("model", "shipped model"),
     ]
-    return f"{markdown_table(lines, columns)}\n\n{source(results, 'release')}"
+    return f"{markdown_table(lines, columns)}\n\n{source(results, 'release', more=_RECIPES_FROM)}"
 
 
 def recipe_on(held_out: set[str], rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
@@ -215,10 +216,17 @@ def bold(text: str, is_best: bool) -> str:
     return f"**{text}**" if is_best else text
 
 
-def source(results: Path, name: str) -> str:
-    """One short line: the file that a table shows, the machine and the date."""
+def source(results: Path, name: str, *, more: str = "") -> str:
+    """One short line: the file that a table shows, the machine, the date and the version.
+
+    Args:
+        results: The folder of the results.
+        name: The file, without `.json`.
+        more: A sentence about another file.
+    """
     result = read(results, name)
-    return f"<sub>`docs/results/{name}.json`: {result['machine']}, {result['date'][:10]}.</sub>"
+    line = f"`docs/results/{name}.json`: {result['machine']}, {result['date'][:10]}, costhub {version_of(result)}."
+    return f"<sub>{line}{more and f' {more}'}</sub>"
 
 
 FRONT_TABLES: dict[str, Callable[[Path], str]] = {

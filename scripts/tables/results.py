@@ -19,7 +19,7 @@ from scripts.tables.benchmark import (
 from scripts.tables.collecting import COLLECTOR_TABLES, COLLECTOR_VIEWS
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.engines.seconds import ENGINE_PAIRS, ENGINE_TABLES, ENGINE_VIEWS
-from scripts.tables.figures import fill_figures
+from scripts.tables.figures import fill_figures, version_of
 from scripts.tables.front import FRONT_TABLES
 from scripts.tables.gpus import GPU_TABLES
 from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
@@ -55,14 +55,19 @@ needs those that run today. `bench_NAME` became `scripts.bench NAME`."""
 _SCRIPT = re.compile(r"python (?:scripts/)?(?P<name>\w+)\.py")
 _JOINS = ("scripts.bench model-report", " --summarise")
 """In the commands that only join rows, which were made on other machines."""
+_KEEPS_ROWS = " --rows docs/results/"
+"""In the commands that add their rows to those of earlier runs."""
 
 
 def provenance(result: Result) -> str:
     """One line that says where a table comes from: the command as it is called today."""
     versions, command = result["versions"], todays_command(result["command"])
     machine = f"{result['machine']} ({result['device']}), {result['date'][:10]}"
-    made = f"rows put together on {machine}" if any(words in command for words in _JOINS) else machine
-    return f"`{command}`, {made}, TVM {versions['tvm']}, costhub {versions['costhub']}."
+    if any(words in command for words in _JOINS):
+        machine = f"rows put together on {machine}"
+    elif _KEEPS_ROWS in command:
+        machine = f"rows of one or more runs, the last on {machine}"
+    return f"`{command}`, {machine}, TVM {versions['tvm']}, costhub {version_of(result)}."
 
 
 def todays_command(command: str) -> str:

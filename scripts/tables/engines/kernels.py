@@ -9,7 +9,7 @@ from typing import Any
 from costhub.cards.reports.tune_facts import multiplies_bfloat16
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.hub.catalogue.devices import find_device
-from scripts.tables.figures import read
+from scripts.tables.figures import read, version_of
 from scripts.tables.networks import ENGINE_TITLES
 
 NONE = "Not measured yet."
@@ -176,5 +176,5 @@ def two_dates_table(names: Sequence[str], results: Path) -> str:
         results: The folder of result files.
     """
     before, after = (read(results, name) for name in names)
-    dates = f"Before: {before['date'][:10]}, costhub {before['versions']['costhub']}; after: {after['date'][:10]}."
+    dates = f"Before: {before['date'][:10]}, costhub {version_of(before)}; after: {after['date'][:10]}."
     return f"{kernels_beside_table(before, after)}\n\n{dates}"

@@ -12,7 +12,7 @@ from scripts.bench.common.machine import RESULTS
 from scripts.tables.front import ENGINES, engines_front, network_front, ranking_front, recipe_on
 from scripts.tables.search import LIGHT
 
-ABOUT = {"machine": "m", "date": "2026-01-02T03:04:05"}
+ABOUT = {"machine": "m", "date": "2026-01-02T03:04:05", "versions": {"costhub": "1.0"}}
 
 
 def searched(network: str, method: str, trials: int, tuned: float, **more: float) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def test_the_best_of_a_network_is_bold_and_a_library_nobody_ran_has_no_column(tm
     assert "OpenVINO" not in shown[0]
     assert shown[2] == "| ResNet-18 | 4.0 | 3.0 | 6.0 (10 min) | **2.0** (90 s) | 2.1 (10 min) |"
     assert shown[3] == "| MobileNet-V2 | 4.0 | **3.0** | 6.0 (10 min) | 5.0 (90 s) | 5.1 (10 min) |"
+    assert shown[-1] == "<sub>`docs/results/networks_tuned.json`: m, 2026-01-02, costhub 1.0.</sub>"
 
 
 def test_equal_figures_are_bold_alike(tmp_path: Path) -> None:
@@ -87,6 +88,13 @@ def test_the_front_page_bolds_every_figure_that_is_printed_as_the_best_of_its_ro
         for column in zip(*pairs, strict=True):
             best = max(text.strip("*") for text in column)
             assert [text.startswith("**") for text in column] == [text.strip("*") == best for text in column]
+
+
+def test_the_ranking_names_the_files_of_the_models_and_of_the_recipes() -> None:
+    last = ranking_front(RESULTS).splitlines()[-1]
+
+    assert last.startswith("<sub>`docs/results/release.json`: ")
+    assert last.endswith(" The two recipes: `docs/results/models.jsonl`.</sub>")
 
 
 def test_a_recipe_is_judged_on_the_held_out_workloads_alone() -> None:

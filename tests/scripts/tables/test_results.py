@@ -93,3 +93,26 @@ def test_a_summary_of_earlier_rows_was_only_put_together_on_its_machine() -> Non
     about = {**ABOUT, "command": "python -m scripts.bench moses --rows r.jsonl --summarise --json m.json"}
 
     assert ", rows put together on m (d)," in provenance(about)
+
+
+def test_rows_that_earlier_runs_left_are_not_all_of_the_date_shown() -> None:
+    about = {**ABOUT, "command": "python -m scripts.bench search --rows docs/results/s.jsonl --json s.json"}
+    own = {**ABOUT, "command": "python -m scripts.bench search --rows s.jsonl --json s.json"}
+
+    assert "`, rows of one or more runs, the last on m (d), 2026-01-02, " in provenance(about)
+    assert "`, m (d), 2026-01-02, " in provenance(own)
+
+
+@pytest.mark.parametrize(
+    ("version", "date", "shown"),
+    [
+        ("0.1.0.dev0", "2026-11-23T03:07:36+00:00", "0.1.0.dev0"),
+        ("0.1.0", "2026-11-23T14:55:09+00:00", "0.1.0"),
+        ("0.1.0", "2026-11-23T22:26:57+00:00", "0.1.0 and later commits"),
+        ("0.2.0", "2026-11-29T00:00:00+00:00", "0.2.0"),
+    ],
+)
+def test_what_was_measured_after_a_release_does_not_pass_for_it(version: str, date: str, shown: str) -> None:
+    about = {**ABOUT, "date": date, "versions": {"tvm": "1", "costhub": version}}
+
+    assert provenance(about).endswith(f", TVM 1, costhub {shown}.")
