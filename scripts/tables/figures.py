@@ -172,11 +172,16 @@ def _at(curve: Sequence[Mapping[str, Any]], trials: int) -> Mapping[str, Any]:
 
 
 def trial_seconds(results: Path, end: str) -> str:
-    """The seconds of searches of networks for each trial of a kernel: the `least`, the `median` or the `most`."""
-    rows = [row for path in sorted(results.glob("engines_*.json")) for row in _rows(results, path.stem)]
-    each = [row["seconds"] / (row["kernels_searched"] * row["trials"]) for row in rows if row.get("kernels_searched")]
+    """The seconds of `costhub tune` for each trial of a kernel, from its start to its exit.
+
+    Args:
+        results: The folder of the files.
+        end: `least`, `median` or `most`.
+    """
+    rows = [row for row in _rows(results, "network_seconds") if row["command"] == "tune" and not row["error"]]
+    each = [row["seconds"] / (row["kernels"] * row["trials"]) for row in rows]
     ends = {"least": min(each), "median": statistics.median(each), "most": max(each)}
-    return f"{ends[end]:.1f}"
+    return f"{ends[end]:.2f}"
 
 
 def standing(results: Path, name: str, what: str) -> str:

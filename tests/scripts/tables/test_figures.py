@@ -54,6 +54,10 @@ def results(tmp_path: Path) -> Path:
     ]
     (tmp_path / "engines.json").write_text(json.dumps({"rows": engines}))
     (tmp_path / "networks_tuned.json").write_text(json.dumps({"rows": nets}))
+    tuned = {"command": "tune", "kernels": 10, "trials": 16, "error": None}
+    runs = [{**tuned, "seconds": seconds} for seconds in (32.0, 40.0, 80.0)]
+    runs += [{**tuned, "seconds": 1.0, "error": "killed"}, {**tuned, "seconds": 9.0, "command": "compile", "trials": 0}]
+    (tmp_path / "network_seconds.json").write_text(json.dumps({"rows": runs}))
     return tmp_path
 
 
@@ -75,6 +79,9 @@ def results(tmp_path: Path) -> Path:
         ("collection_hours 72000 least", "2"),
         ("collection_hours 72000 median", "3"),
         ("collection_hours 72000 most", "10"),
+        ("trial_seconds least", "0.20"),
+        ("trial_seconds median", "0.25"),
+        ("trial_seconds most", "0.50"),
         ('network_ratio n "costhub, fast math@16" costhub@16 less', "25 %"),
     ],
 )
