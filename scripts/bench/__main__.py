@@ -37,6 +37,7 @@ BENCHMARKS = {
     "unseen-chip": "models.unseen_chip",
     "value-of-accuracy": "ceilings.value_of_accuracy",
     "feature-ceiling": "ceilings.feature_ceiling",
+    "shipped": "ceilings.shipped",
     "top-losses": "models.top_losses",
     "estimates": "models.estimates",
     "training": "models.training",

@@ -308,14 +308,15 @@ def layouts_table(result: Result) -> str:
     columns = [
         TableColumn("learned", "learned from"),
         number("count", "blocked workloads of the chip", "d"),
-        *(TableColumn("/".join(p), f"{p[1].split('-')[-1]}, {_KERNELS[p[0]]}", align="right") for p in places),
+        *(TableColumn("/".join(p), f"{p[1].split('-')[-1]}, {KERNELS[p[0]]}", align="right") for p in places),
     ]
     errors = [row["standard_error"] for row in rows if "standard_error" in row]
     note = f"Top-1 / top-5 / pairwise. The standard errors of top-1 are {min(errors):.3f} to {max(errors):.3f}."
     return f"{markdown_table(lines, columns)}\n\n{note}"
 
 
-_KERNELS = {"blocked-40-seed0": "blocked layouts", "workload-40-seed0": "plain layouts"}
+KERNELS = {"blocked-40-seed0": "blocked layouts", "workload-40-seed0": "plain layouts"}
+"""Split -> what its tested kernels are in."""
 
 
 def value_of_accuracy_table(result: Result) -> str:

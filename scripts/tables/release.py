@@ -1,11 +1,12 @@
-"""Tables of the checks before a release."""
+"""Tables of the checks before a release, and of what the recipes of shipped models give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
+from scripts.tables.models import KERNELS, plus_minus
 
 Result = Mapping[str, Any]
 
@@ -100,6 +101,56 @@ def _noticed(row: Mapping[str, Any]) -> str:
     return f"`{row['test'].partition('::')[2]}`" if row["outcome"] == "noticed" else f"**{row['outcome']}**"
 
 
+def shipped_table(result: Result) -> str:
+    """What training by each recipe costs; then, for each, a line per split and device: means over the seeds."""
+    costs = [
+        TableColumn("model", "model"),
+        TableColumn("variant", "trained"),
+        number("train_programs", "programs", ",d"),
+        number("train_workloads", "workloads", "d"),
+        number("seeds", "seeds", "d"),
+        number("threads", "threads", "d"),
+        number("train_s", "training (s)", ",.0f"),
+        number("train_s_highest", "longest (s)", ",.0f"),
+        number("mb", "MB", ".1f"),
+        number("predictions_per_s", "programs scored / s", ",.0f"),
+        number("with_features_per_s", "with their features / s", ",.0f"),
+    ]
+    parts = [markdown_table([{**row, "mb": row["bytes"] / 1e6} for row in result["training_summary"]], costs)]
+    texts = ("top_1", "top_5", "pairwise")
+    columns = [
+        TableColumn("kernels", "held out"),
+        TableColumn("device", "device"),
+        number("workloads", "workloads", "d"),
+        *(TableColumn(name, name.replace("_", "-"), align="right") for name in texts),
+    ]
+    for recipe in dict.fromkeys(map(_recipe, result["over_devices"])):
+        lines = [
+            {
+                **row,
+                "kernels": KERNELS.get(row["split"], f"`{row['split']}`"),
+                **{name: plus_minus(row[name], row[f"{name}_std"]) for name in texts},
+            }
+            for row in _by_split(result, recipe)
+        ]
+        parts.append(f"**{recipe[0]}**, {recipe[1]}\n\n{markdown_table(lines, columns)}")
+    seeds = "Means over the seeds; ± is the standard deviation over the seeds, in a mean of devices that of this mean."
+    return "\n\n".join([*parts, seeds])
+
+
+def _by_split(result: Result, recipe: tuple[str, str]) -> Iterator[Mapping[str, Any]]:
+    """The devices of each split, and then their mean if there are several."""
+    for whole in result["over_devices"]:
+        if _recipe(whole) == recipe:
+            yield from (row for row in result["summary"] if (_recipe(row), row["split"]) == (recipe, whole["split"]))
+            if whole["devices"] > 1:
+                yield {**whole, "device": f"mean of {whole['devices']} devices"}
+
+
+def _recipe(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["model"], row["variant"]
+
+
 RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
     "release": release_table,
     "release_headline": release_headline,
@@ -107,6 +158,7 @@ RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
     "package_licences": licences_table,
     "reproduced": reproduced_table,
     "mutations": mutations_table,
+    "shipped": shipped_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 

@@ -94,7 +94,7 @@ def _scores(model: Any, train: Programs, test: Programs, seed: int, valid_share:
     facts = {
         "train_s": time.perf_counter() - began,
         "train_cpu_s": time.process_time() - began_cpu,
-        "predictions_per_s": _rate(model, test),
+        "predictions_per_s": rate(model, test),
         "bytes": _size(model),
         "train_programs": train.n,
         "train_workloads": len(np.unique(train.workload)),
@@ -103,7 +103,7 @@ def _scores(model: Any, train: Programs, test: Programs, seed: int, valid_share:
     return model.predict(test.rows, test.counts), facts
 
 
-def _rate(model: Any, test: Programs) -> float:
+def rate(model: Any, test: Programs) -> float:
     """Programs scored in a second, the best of three calls; the features are there already."""
     some = test.select(np.arange(SCORED) % test.n)
     seconds = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scripts.tables.release import (
     licences_table,
     mutations_table,
@@ -9,6 +11,7 @@ from scripts.tables.release import (
     release_headline,
     release_table,
     reproduced_table,
+    shipped_table,
 )
 
 
@@ -69,3 +72,46 @@ def test_a_wrong_implementation_is_shown_with_the_test_that_noticed_it_or_withou
     assert "| a | no clip | `test_y[1/2]` |" in shown
     assert "| a | no clip | **unnoticed** |" in shown
     assert shown.endswith("1 of 2 are noticed; without any of them, all tests pass.")
+
+
+def test_a_recipe_has_its_cost_and_a_line_per_split_and_device_with_their_mean_last() -> None:
+    def line(variant: str, split: str, value: float, std: float | None, **more: Any) -> dict[str, Any]:
+        figures = {name: v for m in ("top_1", "top_5", "pairwise") for name, v in ((m, value), (f"{m}_std", std))}
+        return {"model": "any-cpu-conditioned", "variant": variant, "split": split, **figures, **more}
+
+    cost = {"train_programs": 85_380, "train_workloads": 660, "seeds": 3, "threads": 2, "train_s": 600.4}
+    cost |= {"train_s_highest": 700.0, "bytes": 4_732_175, "predictions_per_s": 7253.0, "with_features_per_s": 250.0}
+    shipped, more = "as shipped", "more trees"
+    plain, blocked = "workload-40-seed0", "blocked-40-seed0"
+    summary = [
+        line(shipped, plain, 0.8, 0.01, device="a", workloads=40),
+        line(shipped, blocked, 0.92, 0.005, device="b", workloads=38),
+        line(shipped, plain, 0.9, 0.02, device="b", workloads=40),
+        line(more, plain, 0.7, None, device="a", workloads=40),
+    ]
+    over_devices = [
+        line(shipped, plain, 0.85, 0.002, devices=2),
+        line(shipped, blocked, 0.92, 0.005, devices=1),
+        line(more, plain, 0.7, None, devices=1),
+    ]
+    costs = [{"model": "any-cpu-conditioned", "variant": variant, **cost} for variant in (shipped, more)]
+    shown = shipped_table({"summary": summary, "over_devices": over_devices, "training_summary": costs})
+
+    first, title, own, other_title, others, _ = shown.split("\n\n")
+    assert "| any-cpu-conditioned | as shipped | 85,380 | 660 | 3 | 2 | 600 | 700 | 4.7 | 7,253 | 250 |" in first
+    assert (title, other_title) == ("**any-cpu-conditioned**, as shipped", "**any-cpu-conditioned**, more trees")
+    assert own.splitlines()[2:] == [
+        "| plain layouts | a | 40 | 0.800 ± 0.010 | 0.800 ± 0.010 | 0.800 ± 0.010 |",
+        "| plain layouts | b | 40 | 0.900 ± 0.020 | 0.900 ± 0.020 | 0.900 ± 0.020 |",
+        "| plain layouts | mean of 2 devices | - | 0.850 ± 0.002 | 0.850 ± 0.002 | 0.850 ± 0.002 |",
+        "| blocked layouts | b | 38 | 0.920 ± 0.005 | 0.920 ± 0.005 | 0.920 ± 0.005 |",
+    ]
+    assert others.splitlines()[2:] == ["| plain layouts | a | 40 | 0.700 | 0.700 | 0.700 |"]
+
+
+def test_a_split_that_is_not_of_layouts_has_its_own_name() -> None:
+    figures = {name: 0.5 for m in ("top_1", "top_5", "pairwise") for name in (m, f"{m}_std")}
+    about = {"model": "m", "variant": "v", "split": "workload-12-seed0", **figures}
+    result = {"summary": [{**about, "device": "a", "workloads": 12}], "over_devices": [{**about, "devices": 1}]}
+
+    assert "| `workload-12-seed0` | a | 12 |" in shipped_table({**result, "training_summary": []})
