@@ -15,20 +15,18 @@ from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs, drawn_places
-from costhub.dataset.splits.split import list_splits, load_split
+from costhub.dataset.splits.split import load_split
 from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
 from costhub.models.parts import part_leads, part_widths
 from costhub.models.protocol import CostModel
 from costhub.models.trees.pooling import pool_parts
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import DATASETS
+from scripts.bench.common.data import DATASETS, plain_workloads
 from scripts.tables.models import feature_ceiling_summary
 
 SPLIT = "workload-40-seed0"
 SPECS = ("tiles@1", "per_store@1")
-PLAIN = "network-tenset"
-"""A split whose two sides are the workloads in TVM's own layouts, which CPUs' datasets share; GPUs have no others."""
 KNOWN = 0.75
 """The share of a held-out workload's programs that may be learned from; the others are tested on in all cases."""
 MODELS = {"gbt": {"objective": "log"}, "mlp": {}, "blend": {"members": "gbt(objective=log) mlp"}}
@@ -43,14 +41,6 @@ ALIKE = (
     *(TableColumn(name, name) for name in ("device", "spec")),
     *(number(name, name, ".3f") for name in ("spread", "nearest", "nearest_tenth", "random_pair")),
 )
-
-
-def plain_workloads(folder: Path) -> set[str] | None:
-    """The workloads in TVM's own layouts; None for all, where a dataset holds no others."""
-    if PLAIN not in list_splits(folder):
-        return None
-    sides = load_split(folder, PLAIN)
-    return {*sides.train, *sides.test}
 
 
 def parted(held_out: Programs, known: int, *, seed: int) -> tuple[Programs, Programs]:

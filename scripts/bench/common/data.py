@@ -18,6 +18,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, stored_schema
 from costhub.dataset.shards.layout import compact
 from costhub.dataset.shards.shard import new_parquet
+from costhub.dataset.splits.split import list_splits, load_split
 from costhub.dataset.splits.split_rules import split_into_folds
 from costhub.hub.catalogue.hubs import EMBEDDED
 
@@ -27,6 +28,8 @@ SPLIT = Path("splits") / "held-out-14.json"
 DATASETS = EMBEDDED / "datasets" / "costhub"
 """The embedded datasets. Copy one to work on it: the cache of features grows beside the data."""
 REAL = DATASETS / DATASET
+PLAIN = "network-tenset"
+"""A split whose two sides are the workloads in TVM's own layouts, which CPUs' datasets share; GPUs have no others."""
 
 _SMALL_WORKLOADS = ("softmax.64x1000", "metaschedule.nrm")
 _SMALL_ROWS = 24
@@ -67,6 +70,14 @@ def small_folder(path: Path) -> Path:
     _write(path / "workloads", "workloads", workloads)
     _write(path / "devices", "devices", source.devices().to_pylist())
     return folder.path
+
+
+def plain_workloads(folder: Path) -> set[str] | None:
+    """The workloads in TVM's own layouts; None for all, where a dataset holds no others."""
+    if PLAIN not in list_splits(folder):
+        return None
+    sides = load_split(folder, PLAIN)
+    return {*sides.train, *sides.test}
 
 
 @dataclass(frozen=True)
