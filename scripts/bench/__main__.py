@@ -38,6 +38,7 @@ BENCHMARKS = {
     "value-of-accuracy": "ceilings.value_of_accuracy",
     "feature-ceiling": "ceilings.feature_ceiling",
     "shipped": "ceilings.shipped",
+    "verify-stage": "ceilings.verify_stage",
     "top-losses": "models.top_losses",
     "estimates": "models.estimates",
     "training": "models.training",

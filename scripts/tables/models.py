@@ -395,6 +395,54 @@ def feature_ceiling_summary(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+def verify_stage_table(result: Result) -> str:
+    """One line per way of searching: what it builds and runs, and how near it comes to the best program."""
+    lines = []
+    for row in result["ways"]:
+        gain = "-" if row["way"] == result["first"] else plus_minus(row["gain"], row["gain_se"])
+        lines.append({**row, "found_text": plus_minus(row["found"], row["found_se"]), "gain_text": gain})
+    columns = [
+        TableColumn("way", "what chooses"),
+        number("built", "built", ".0f"),
+        number("run", "run", ".0f"),
+        TableColumn("found_text", "optimum / best found", align="right"),
+        TableColumn("gain_text", f"times as fast as {result['first']}'s", align="right"),
+        number("build_s", "builds (core s)", ".1f"),
+        number("run_s", "runs (s)", ".1f"),
+    ]
+    return f"{markdown_table(lines, columns)}\n\n{_verify_stage_note(result)}"
+
+
+def _verify_stage_note(result: Result) -> str:
+    sizes, known, learned = result["sizes"], result["knowledge"], result["learned"]
+    least = min((side["test"] for side in known["splits"].values()), default=0)
+    held_out = "all" if least == known["workloads"] else f"at least {least}"
+    return (
+        f"Geometric means over {known['workloads']} workloads and {result['seeds']} seeds, of {result['draws']} draws "
+        f"of {sizes['candidates']} candidates each; ± is the standard error over workloads, of logarithms. Of these "
+        f"workloads, {result['first']} has learned from {known['learned'] or 'none'} on any of its "
+        f"{len(known['devices'])} devices; the split of each of its {len(known['splits'])} datasets holds out "
+        f"{held_out} of them. The trees have learned from {learned['programs']:,} programs of "
+        f"{learned['workloads']} other workloads on `{learned['device']}`."
+    )
+
+
+def pool_sizes_table(result: Result) -> str:
+    """One line per model: its metrics among random programs of each workload, few and many."""
+    rows: Sequence[Row] = result["pools"]
+    lines = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = {str(row["size"]): _short(row) for row in rows if row["model"] == model}
+        lines.append({"model": model, **own})
+    columns = [TableColumn("model", "top-1 / top-5 / pairwise")]
+    for size in dict.fromkeys(row["size"] for row in rows):
+        title = f"all, some {result['programs']:,}" if size == "all" else f"{size} programs"
+        columns.append(TableColumn(str(size), title, align="right"))
+    errors = [row["top_1_se"] for row in rows if row["top_1_se"] is not None]
+    note = f" The standard errors of top-1 are {min(errors):.3f} to {max(errors):.3f}." if errors else ""
+    return f"{markdown_table(lines, columns)}\n\nMeans over {result['knowledge']['workloads']} workloads.{note}"
+
+
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_comparison": comparison_table,
     "model_headline": model_headline_table,
@@ -418,10 +466,15 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "top_losses": top_losses_table,
     "feature_ceiling": feature_ceiling_table,
     "feature_ceiling_h200": feature_ceiling_table,
+    "verify_stage": verify_stage_table,
+    "pool_sizes": pool_sizes_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 
-MODEL_VIEWS = dict.fromkeys(("model_headline", "model_literature", "model_overview"), "model_comparison")
+MODEL_VIEWS = {
+    **dict.fromkeys(("model_headline", "model_literature", "model_overview"), "model_comparison"),
+    "pool_sizes": "verify_stage",
+}
 """Name of a view -> the file whose figures it shows."""
 
 
