@@ -260,6 +260,49 @@ def curves_table(result: Result) -> str:
     return markdown_table(rows, columns)
 
 
+def learning_table(result: Result) -> str:
+    """Per device and split, a line for each size of what was learned from; then the slopes of the curves."""
+    parts = []
+    for device, split in dict.fromkeys((row["device"], row["split"]) for row in result["learned"]):
+        own = [row for row in result["learned"] if (row["device"], row["split"]) == (device, split)]
+        own.sort(key=lambda row: (row["kind"], row[row["kind"]]))
+        lines: dict[tuple[str, ...], dict[str, Any]] = {}
+        for row in own:
+            line = lines.setdefault(_texts(row, ("kind", "size")), {**row, "part": f"{row['kind']} {row['size']}"})
+            for metric in _CURVES:
+                line[f"{row['label']}, {metric}"] = plus_minus(row[metric], row[f"{metric}_se"])
+        columns = [TableColumn("part", "learned from"), number("programs", "programs", ",.0f")]
+        columns += [number("workloads", "workloads", ",.0f"), number("seeds", "seeds", "d")]
+        columns += [
+            TableColumn(f"{label}, {metric}", f"{label}, {title}", align="right")
+            for label in dict.fromkeys(row["label"] for row in own)
+            for metric, title in _CURVES.items()
+        ]
+        title = f"**{device}**, split `{split}`, {own[0]['tested']} workloads"
+        parts.append(f"{title}\n\n{markdown_table(list(lines.values()), columns)}")
+    return "\n\n".join([*parts, slopes_table(result)])
+
+
+def slopes_table(result: Result) -> str:
+    """One line per learning curve: what a doubling of the data gives near the end of the curve, and before."""
+    lines: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in result["slopes"]:
+        line = lines.setdefault(_texts(row, ("device", "split", "label", "kind")), dict(row))
+        error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.1f}"
+        line[f"{row['metric']}, {row['part']}"] = f"{row['points']:+.1f}{error}"
+    titles = {"device": "device", "split": "split", "label": "model", "kind": "a doubling of the"}
+    columns = [TableColumn(key, title) for key, title in titles.items()]
+    columns += [
+        TableColumn(f"{metric}, {part}", f"{title}, {part}", align="right")
+        for metric, title in _CURVES.items()
+        for part in dict.fromkeys(row["part"] for row in result["slopes"])
+    ]
+    return markdown_table(list(lines.values()), columns)
+
+
+_CURVES = {"top_1": "top-1", "pairwise": "pairs"}
+
+
 def unseen_device_table(result: Result) -> str:
     """One line per test, base and method: figures on devices that were left out of the training."""
     columns = [
@@ -456,6 +499,8 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_search": curves_table,
     "model_search_genetic": curves_table,
     "model_learning": curves_table,
+    "model_learning_joint": learning_table,
+    "model_learning_emeraldrapids": learning_table,
     "model_unseen_device": unseen_device_table,
     "model_new_chip": unseen_device_table,
     "unseen_chip": unseen_chip_table,

@@ -6,24 +6,29 @@ import fnmatch
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import SPLITS_FOLDER, load_split, save_split
 from costhub.errors import DataError, UnknownNameError
 from costhub.hub.data import find_data
 from costhub.models.evaluate import METRICS
 from costhub.names import close_names
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import SplitPart, own_copy
+from scripts.bench.common.data import DATASETS, SplitPart, own_copy, own_folder
 from scripts.bench.common.rows import RowFile
 from scripts.bench.models.grid import GRIDS, TWO_PASSES, GridEntry
 from scripts.bench.models.runs import KEY, key_of, run
 from scripts.bench.models.tasks import DeviceData
+from scripts.release.train import EMERALD, MANY, RELEASES, dataset
 from scripts.tables.models import summaries
 
+BLOCKED = "blocked-40-seed0"
+"""A split of EMERALD. What it holds out of its kernels in blocked layouts is on no side of `MANY`."""
 COLUMNS = (
     *(TableColumn(name, name) for name in ("device", "split", "model", "objective", "spec", "variant")),
     *(part for name in METRICS for part in (number(name, name), number(f"{name}_se", "se"))),
@@ -31,6 +36,21 @@ COLUMNS = (
     number("train_s", "train s", ",.0f"),
     number("predictions_per_s", "scored/s", ",.0f"),
 )
+
+
+def joined_copy() -> Path:
+    """A folder with the data that the shipped model of all CPUs learns from; it goes away with the process.
+
+    It also has BLOCKED, with the workloads of `MANY` to learn from, so that both splits test what learned the same.
+    """
+    release = next(each for each in RELEASES if each.device == "any-cpu")
+    place = own_folder()
+    made = dataset(release.dataset, str(place))
+    many, blocked = load_split(made, MANY), load_split(DATASETS / EMERALD, BLOCKED)
+    train = tuple(set(many.train) - set(blocked.test))
+    split = replace(many, name=BLOCKED, train=train, test=blocked.test, made_from=None)
+    save_split(split, made / SPLITS_FOLDER / f"{BLOCKED}.json")
+    return made.rename(place / release.device)
 
 
 def sources_of(
@@ -87,6 +107,8 @@ def plan(
                 for part in source.parts(splits or source.default_splits(), seed):
                     for entry in entries:
                         possible = entry.variant != TWO_PASSES or source.median_gap() is not None
+                        # With all workloads it is what the line `programs 1/1` is.
+                        possible &= entry.workloads is None or entry.workloads < len(part.train)
                         if entry.rows == kind and possible:
                             yield source, part, entry, seed
 
@@ -118,7 +140,11 @@ def work(
 
 @click.command()
 @click.option(
-    "--data", "names", multiple=True, help="Folders, datasets or devices; a copy of amd-epyc-zen5 by default."
+    "--data",
+    "names",
+    multiple=True,
+    help="Folders, datasets or devices; by default a copy of amd-epyc-zen5, "
+    "for learning-joint the data of all CPUs, joined as any-cpu learns from them.",
 )
 @click.option("--device", "devices", multiple=True, help="Of the data; all by default.")
 @click.option(
@@ -156,7 +182,9 @@ def main(
     path: Path | None,
 ) -> None:
     """Fits every model of a grid on the train side of every split and ranks the programs of the test side."""
-    sources = sources_of(names or (str(own_copy()),), devices, also, each)
+    if not names:
+        names = (str(joined_copy() if grid == "learning-joint" and not quick else own_copy()),)
+    sources = sources_of(names, devices, also, each)
     if quick:
         grid, seeds, sources = "quick", 1, sources[:1]
         splits = splits or tuple(sources[0].default_splits()[:1])

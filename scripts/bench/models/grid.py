@@ -10,6 +10,7 @@ from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import ALL_PAIRS
 from scripts.bench.models.baselines import TensetMlp, TvmXgb
+from scripts.release.train import ANY_CPU
 
 STORE, RELATION, TILES = "per_store@1", "relation@1", "tiles@1"
 LOOPS, TOKENS = "loop_context@1", "trace_tokens@1"
@@ -37,9 +38,11 @@ class GridEntry:
     variant: str = ""
     """What sets it apart, for tables."""
     share: float = 1.0
-    """Of the programs of every workload to learn from."""
+    """Of the programs of every workload to learn from; of a joint entry, see `tasks.thinned_evenly`."""
     workloads: int | None = None
     """How many workloads to learn from; None for all."""
+    workload_share: float = 1.0
+    """Of the workloads to learn from, with all their programs; for joint entries."""
     joint: bool = False
     """Whether to learn from the other devices of the folder as well, with their numbers."""
     failures: bool = False
@@ -112,7 +115,7 @@ _LEARNERS = [
 ]
 LEARNING = [
     *(replace(entry, share=1 / 2**k, variant=f"programs 1/{2**k}") for entry in _LEARNERS for k in range(7)),
-    *(replace(entry, workloads=2**k, variant=f"workloads {2**k}") for entry in _LEARNERS for k in range(1, 8)),
+    *(replace(entry, workloads=2**k, variant=f"workloads {2**k}") for entry in _LEARNERS for k in range(1, 10)),
 ]
 """Quality against the number of programs of each workload, and against the number of workloads."""
 
@@ -164,11 +167,32 @@ JOINT = [
 ]
 """One model of all devices of the folder, tested on each."""
 
+SHIPPED = dict(option.split("=", 1) for option in ANY_CPU)
+"""Options of the shipped model of all CPUs, a blend."""
+_OF_ALL = [
+    GridEntry("conditioned", TILES, options={**SHIPPED, "members": members}, variant=name, joint=True)
+    for name, members in (("trees", SHIPPED["members"].split()[0]), ("blend", SHIPPED["members"]))
+]
+LEARNING_JOINT = [
+    *(
+        replace(entry, share=1 / 2**k, variant=f"{entry.variant}, programs 1/{2**k}")
+        for entry in _OF_ALL
+        for k in range(7)
+    ),
+    *(
+        replace(entry, workload_share=1 / 2**k, variant=f"{entry.variant}, workloads 1/{2**k}")
+        for entry in _OF_ALL
+        for k in range(1, 6)
+    ),
+]
+"""The shipped recipe and its trees alone against the programs of all devices, and against their workloads."""
+
 GRIDS = {
     "recipes": BASIC,
     "comparison": COMPARISON,
     "ablations": ABLATIONS,
     "learning": LEARNING,
+    "learning-joint": LEARNING_JOINT,
     "transfer": TRANSFER,
     "configuration": CONFIGURATION,
     "best": BEST,

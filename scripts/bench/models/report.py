@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.models.evaluate import METRICS
@@ -41,6 +45,34 @@ PAIRS: dict[str, tuple[Side, Side]] = {
     "blend - TenSet recipe": (("blend", "", TILES, ""), ("TenSet recipe", "", STORE, "")),
 }
 """Question -> two models; the difference is the first minus the second."""
+
+POINT = re.compile(r"(?:(?P<name>.+), )?(?P<kind>programs|workloads) (?P<size>[\d/]+)")
+"""The variant of a line of a learning grid, such as `programs 1/4` or `blend, workloads 1/8`."""
+WHOLE = "1/1"
+"""The size of all the data."""
+SIZES = {"programs": "train_programs", "workloads": "train_workloads"}
+"""Kind of a curve -> the key of what a row learned from."""
+DRAWN = {"top_1": ("top-1", ""), "pairwise": ("pairs in order", "-pairs")}
+"""Metric -> what a picture calls it, and the end of the picture's name."""
+LINE = ("dataset", "device", "split", "also", "model", "objective", "spec", "variant")
+"""The keys of a row that all seeds of a line share."""
+DOUBLINGS = 2
+LAST, BEFORE, BEND = "last two doublings", "before", "bend"
+"""Parts of a curve, and how their slopes differ."""
+NEAR = 0.25
+"""By how many doublings a size may miss the border of two parts: numbers of workloads are no powers of two."""
+Curve = tuple[str, str, str, str]
+"""Device, split, label and kind."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What learning from one size of the data came to."""
+
+    about: Row
+    """What was learned from, and the figures."""
+    by_workload: Mapping[str, Mapping[str, float]]
+    """Workload -> metric -> mean over seeds."""
 
 
 def pairs(rows: list[Row]) -> list[Row]:
@@ -78,37 +110,112 @@ def _by_workload(rows: list[Row], side: Side) -> dict[str, dict[str, float]]:
     return {name: {m: statistics.fmean(each[m] for each in seeds) for m in METRICS} for name, seeds in seen.items()}
 
 
-def learning(rows: list[Row], kind: str) -> list[Row]:
-    """Curves of top-1 against the number of programs or workloads learned from, by `kind`."""
-    size = "train_programs" if kind == "programs" else "train_workloads"
-    curves: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for line in summaries(row for row in rows if row["variant"].startswith(kind)):
-        own = [row for row in rows if all(row[key] == line[key] for key in ("device", "split", "model", "variant"))]
-        x = statistics.fmean(row[size] for row in own)
-        label = f"{line['model']} {line['objective']}".strip()
-        points = curves.setdefault((line["device"], label), [])
-        if all(x != point[0] for point in points):  # small shares all leave two programs of a workload
-            points.append((x, line["top_1"], line["top_1_se"] or 0.0))
+def curves_of(rows: list[Row]) -> dict[Curve, list[Point]]:
+    """The points of every learning curve, the smallest first; all the data are a point of both kinds."""
+    curves: dict[Curve, list[Point]] = {}
+    whole = {id(row) for row in of_whole_seeds(rows)}
+    rows = [row for row in rows if id(row) in whole]
+    for line in summaries(rows):
+        found = POINT.match(line["variant"])
+        if found is None:
+            continue
+        own = [row for row in rows if all(str(row.get(key, "")) == line[key] for key in LINE)]
+        label = " ".join(filter(None, (line["model"], found["name"], line["objective"])))
+        label += f" with {line['also']}" if line["also"] else ""
+        about: Row = {
+            **{"device": line["device"], "split": line["split"], "label": label},
+            **{"kind": found["kind"], "size": found["size"]},
+            **{kind: statistics.fmean(row[key] for row in own) for kind, key in SIZES.items()},
+            **{"tested": line["workloads"], "seeds": line["seeds"]},
+            **{key: line[key] for metric in METRICS for key in (metric, f"{metric}_se")},
+        }
+        side = line["model"], line["objective"], line["spec"], line["variant"]
+        point = Point(about, _by_workload(own, side))
+        for kind in tuple(SIZES) if found["size"] == WHOLE else (found["kind"],):
+            curves.setdefault((line["device"], line["split"], label, kind), []).append(point)
+    return {curve: _by_size(points, curve[-1]) for curve, points in curves.items()}
+
+
+def _by_size(points: list[Point], kind: str) -> list[Point]:
+    """The points by what they learned from; small shares that all leave two programs of a workload are one point."""
+    by_size: dict[float, Point] = {}
+    for point in points:
+        by_size.setdefault(point.about[kind], point)
+    return [by_size[size] for size in sorted(by_size)]
+
+
+def learning(curves: Mapping[Curve, list[Point]], kind: str, metric: str) -> list[Row]:
+    """The curves of a metric against the number of programs or workloads learned from, by `kind`."""
     return [
         {
-            "device": device,
-            "label": label,
-            **{key: [point[i] for point in sorted(points)] for i, key in enumerate(("x", "y", "se"))},
+            **{"device": device, "split": split, "label": label},
+            "x": [point.about[kind] for point in points],
+            "y": [point.about[metric] for point in points],
+            "se": [point.about[f"{metric}_se"] or 0.0 for point in points],
         }
-        for (device, label), points in curves.items()
+        for (device, split, label, own_kind), points in curves.items()
+        if own_kind == kind
     ]
 
 
+def slopes(curves: Mapping[Curve, list[Point]]) -> list[Row]:
+    """What each doubling of the data gives, in points of a hundred: at the end of a curve, before it, and the bend.
+
+    The bend is the slope at the end less the one before. Errors are over the tested workloads, each of which has a
+    slope of its own.
+    """
+    found: list[Row] = []
+    for (device, split, label, kind), points in curves.items():
+        about = {"device": device, "split": split, "label": label, "kind": kind}
+        parts = {name: own for name, own in _ends(points, kind).items() if len(own) > 1}
+        for metric in DRAWN:
+            each = {name: _slope_by_workload(own, kind, metric) for name, own in parts.items()}
+            if len(each) == 2:
+                each[BEND] = {w: slope - each[BEFORE][w] for w, slope in each[LAST].items() if w in each[BEFORE]}
+            for part, slope_of in each.items():
+                mean, error = mean_with_error(list(slope_of.values()))
+                line: Row = {**about, "metric": metric, "part": part, "points": mean, "standard_error": error}
+                sizes = [point.about[kind] for point in parts.get(part, points)]
+                found.append({**line, "from": sizes[0], "to": sizes[-1], "workloads": len(slope_of)})
+    return found
+
+
+def _ends(points: list[Point], kind: str) -> dict[str, list[Point]]:
+    """The points before the last doublings, and from there on; the one between belongs to both."""
+    left = [math.log2(points[-1].about[kind] / point.about[kind]) for point in points]
+    return {
+        BEFORE: [point for point, doublings in zip(points, left, strict=True) if doublings >= DOUBLINGS - NEAR],
+        LAST: [point for point, doublings in zip(points, left, strict=True) if doublings <= DOUBLINGS + NEAR],
+    }
+
+
+def _slope_by_workload(points: list[Point], kind: str, metric: str) -> dict[str, float]:
+    """Workload -> points of a hundred per doubling, by least squares."""
+    tested = [name for name in points[0].by_workload if all(name in point.by_workload for point in points)]
+    x = np.log2([point.about[kind] for point in points])
+    x -= x.mean()
+    y = np.array([[point.by_workload[name][metric] for name in tested] for point in points])
+    return dict(zip(tested, (100.0 * (x @ y) / (x @ x)).tolist(), strict=True))
+
+
 def _panels(curves: list[Row]) -> dict[str, list[Row]]:
-    return {d: [c for c in curves if c["device"] == d] for d in dict.fromkeys(c["device"] for c in curves)}
+    panels: dict[str, list[Row]] = {}
+    for curve in curves:
+        panels.setdefault(f"{curve['device']}\n{curve['split']}", []).append(curve)
+    return panels
 
 
 def draw_learning(rows: list[Row], out: Path) -> dict[str, Any]:
-    """Both learning curves as pictures; those of programs as the table."""
-    for kind in ("programs", "workloads"):
-        x = "programs learned from" if kind == "programs" else "workloads learned from"
-        plot_curves(out.with_name(f"{out.stem}-{kind}.png"), _panels(learning(rows, kind)), x=x, y="top-1", log=True)
-    return {"x": "programs", "y": "top-1", "curves": learning(rows, "programs")}
+    """Learning curves as pictures; those of top-1 against programs, all points, and all slopes as figures."""
+    curves = curves_of(rows)
+    for kind in SIZES:
+        for metric, (title, suffix) in DRAWN.items():
+            panels = _panels(learning(curves, kind, metric))
+            place = out.with_name(f"{out.stem}-{kind}{suffix}.png")
+            plot_curves(place, panels, x=f"{kind} learned from", y=title, log=True)
+    points = [point.about for curve, own in curves.items() for point in own if point.about["kind"] == curve[-1]]
+    top_1 = learning(curves, "programs", "top_1")
+    return {"x": "programs", "y": "top-1", "curves": top_1, "learned": points, "slopes": slopes(curves)}
 
 
 def draw_intervals(rows: list[Row], out: Path) -> dict[str, Any]:
@@ -147,6 +254,12 @@ _COLUMNS = (
     *(TableColumn(key, key) for key in ("device", "split", "model", "objective", "spec", "variant", "also")),
     *(number(key, key, ".3f") for key in ("top_1", "top_1_se", "top_5", "pairwise")),
 )
+_SLOPES = (
+    *(TableColumn(key, key) for key in ("device", "split", "label", "kind", "metric", "part")),
+    *(number(key, key, ",.0f") for key in ("from", "to")),
+    number("points", "points per doubling", "+.2f"),
+    number("standard_error", "se", ".2f"),
+)
 
 
 REQUIRED = ("dataset", "device", "split", "fold", "seed", "model", *METRICS, "workload_ids", "by_workload")
@@ -183,5 +296,7 @@ def main(kind: str, rows_path: Path, path: Path) -> None:
     """Writes docs/results/model_KIND.json and its pictures from rows, and prints the table."""
     report = REPORTS[kind](checked_rows(read_rows(rows_path), rows_path), path)
     machine.write_result(path, report)
+    if "slopes" in report:
+        click.echo(plain_table(report["slopes"], _SLOPES))
     if "summary" in report:
         click.echo(plain_table(sorted(report["summary"], key=lambda row: (row["device"], -row["top_1"])), _COLUMNS))

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
-from costhub.dataset.programs import Programs, WorkloadUse, drawn_places, workload_uses
+from costhub.dataset.programs import BoolArray, Programs, WorkloadUse, drawn_places, workload_uses
 from costhub.dataset.splits.split import list_splits, load_split
 from scripts.bench.common.data import SplitPart, folds
 from scripts.bench.common.machine import RESULTS
@@ -73,11 +74,19 @@ class DeviceData:
         return load_programs(self.data, device=rest, spec=entry.spec, failures=entry.failures)
 
     def sides(self, part: SplitPart, entry: GridEntry, seed: int) -> tuple[Programs, Programs]:
-        """The programs to learn from and to test on; no tested workload is learned from, on any device."""
+        """The programs to learn from and to test on; no tested workload is learned from, on any device.
+
+        What a joint entry learns from other devices is of the split's workloads to learn from: the folder may have
+        more, which another split holds out.
+        """
         own, other = self._some(entry, part) if self.each else self.programs(entry)
-        train = thinned(own.of_workloads(set(part.train)), entry, seed)
-        if other is not None:
-            train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test)])
+        if other is not None and not self.also:
+            train = Programs.join([side.of_workloads(set(part.train)) for side in (own, other)])
+            train = thinned_evenly(train, entry, seed)
+        else:
+            train = thinned(own.of_workloads(set(part.train)), entry, seed)
+            if other is not None:
+                train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test)])
         return train, own.of_workloads(set(part.test)).measured()
 
     def _some(self, entry: GridEntry, part: SplitPart) -> tuple[Programs, None]:
@@ -145,3 +154,57 @@ def thinned(train: Programs, entry: GridEntry, seed: int) -> Programs:
         most = np.maximum(2, entry.share * np.bincount(train.group))[train.group]
         train = train.select(np.flatnonzero(drawn_places(train, rng) < most))
     return train
+
+
+def thinned_evenly(train: Programs, entry: GridEntry, seed: int) -> Programs:
+    """The entry's share of every device's programs, or of the workloads: a larger share holds the smaller.
+
+    A share of programs is one of each workload on each device. Where that would be fewer than two programs, of which
+    a model learns nothing, the share is one of the workloads of the device, with two programs each.
+    """
+    rng = np.random.default_rng(seed)
+    if entry.workload_share < 1.0:
+        train = train.of_workloads(_some_workloads(train, entry.workload_share, rng))
+    if entry.share < 1.0:
+        train = train.select(_is_in_share(train, entry.share, rng))
+    return train
+
+
+def _is_in_share(programs: Programs, share: float, rng: np.random.Generator) -> BoolArray:
+    """(n,) whether each program is in the share of its device."""
+    place = drawn_places(programs, rng)
+    group = programs.group
+    first = np.unique(group, return_index=True)[1]
+    rank = _ranks(programs.device[first], rng)
+    wanted = share * np.bincount(group)
+    # A fraction of a program is one whole program in that fraction of the groups.
+    most = np.where(wanted < 2, 2 * (rank < wanted / 2), np.floor(wanted) + (rank < wanted % 1))
+    is_in: BoolArray = place < most[group]
+    return is_in
+
+
+def _some_workloads(programs: Programs, share: float, rng: np.random.Generator) -> set[str]:
+    """A share of the workloads, and about the same share of those of every device; at least one.
+
+    Which ones depends on ids, not on the order of workloads or devices.
+    """
+    ran = np.zeros((len(programs.workload_ids), len(programs.device_ids)), dtype=bool)
+    ran[programs.workload, programs.device] = True
+    present = sorted(np.flatnonzero(ran.any(axis=1)).tolist(), key=lambda number: programs.workload_ids[number])
+    devices = sorted(range(len(programs.device_ids)), key=lambda number: programs.device_ids[number])
+    # Workloads of one kind were measured on the same devices.
+    kind = np.unique(ran[np.ix_(present, devices)], axis=0, return_inverse=True)[1].reshape(-1)
+    rank = _ranks(kind, rng)
+    order = rng.permutation(len(present))
+    order = order[np.argsort(rank[order], kind="stable")]
+    count = max(1, round(share * len(present)))
+    return {programs.workload_ids[present[place]] for place in order[:count]}
+
+
+def _ranks(kind: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """(n,) numbers between 0 and 1: equally spaced among the members of each kind, in a random order."""
+    rank = np.empty(len(kind))
+    for number in np.unique(kind):
+        own = np.flatnonzero(kind == number)
+        rank[own] = (rng.permutation(len(own)) + 0.5) / len(own)
+    return rank

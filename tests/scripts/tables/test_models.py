@@ -14,6 +14,7 @@ from scripts.tables.models import (
     calibration_table,
     comparison_table,
     curves_table,
+    learning_table,
     literature_table,
     model_headline_table,
     overview_table,
@@ -173,6 +174,38 @@ def test_pairs_calibration_and_curves() -> None:
     assert "| 0.31 | 0.20 | 2.00 |" in calibration_table({"rows": [ensemble]})
     shown = curves_table({"x": "trials", "y": "best", "curves": [curve]})
     assert "| cpu0 | gbt | 8 / 16 / 24 | 0.500 ± 0.000 | 0.600 ± 0.100 | 0.700 ± 0.200 |" in shown
+
+
+def test_learning_curves_have_a_line_for_each_size_and_their_slopes() -> None:
+    def point(label: str, kind: str, size: str, programs: float, top_1: float) -> dict[str, Any]:
+        about = {"device": "cpu0", "split": "s", "label": label, "kind": kind, "size": size, "tested": 40, "seeds": 3}
+        figures = {"top_1": top_1, "top_1_se": 0.02, "pairwise": top_1 + 0.1, "pairwise_se": 0.01}
+        return {**about, **figures, "programs": programs, "workloads": programs / 10}
+
+    def slope(metric: str, part: str, points: float, error: float | None) -> dict[str, Any]:
+        about = {"device": "cpu0", "split": "s", "label": "trees", "kind": "programs", "metric": metric, "part": part}
+        return {**about, "points": points, "standard_error": error}
+
+    rows = [("blend", "programs", "1/1", 1600.0, 0.8), ("trees", "programs", "1/1", 1600.0, 0.7)]
+    rows += [("trees", "workloads", "1/2", 800.0, 0.65), ("trees", "programs", "1/4", 400.0, 0.6)]
+    parts = [("before", 3.04, 1.0), ("last two doublings", 1.0, None), ("bend", -2.04, 1.0)]
+    shown = learning_table(
+        {
+            "learned": [point(*each) for each in rows],
+            "slopes": [slope(metric, *each) for metric in ("top_1", "pairwise") for each in parts],
+        }
+    )
+
+    title, table, steep = shown.split("\n\n")
+    assert title == "**cpu0**, split `s`, 40 workloads"
+    assert table.splitlines()[2:] == [
+        "| programs 1/4 | 400 | 40 | 3 | 0.600 ± 0.020 | 0.700 ± 0.010 | - | - |",
+        "| programs 1/1 | 1,600 | 160 | 3 | 0.700 ± 0.020 | 0.800 ± 0.010 | 0.800 ± 0.020 | 0.900 ± 0.010 |",
+        "| workloads 1/2 | 800 | 80 | 3 | 0.650 ± 0.020 | 0.750 ± 0.010 | - | - |",
+    ]
+    assert steep.splitlines()[0].startswith("| device | split | model | a doubling of the | top-1, before |")
+    figures = "+3.0 ± 1.0 | +1.0 | -2.0 ± 1.0"
+    assert steep.splitlines()[2:] == [f"| cpu0 | s | trees | programs | {figures} | {figures} |"]
 
 
 def test_devices_that_were_left_out_have_a_line_per_method() -> None:

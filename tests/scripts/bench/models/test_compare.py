@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError
 from scripts.bench.__main__ import commands
 from scripts.bench.common.data import DATASETS
-from scripts.bench.models.compare import entries_of, sources_of
+from scripts.bench.models import compare
+from scripts.bench.models.compare import entries_of, plan, sources_of
 from scripts.bench.models.grid import RANDOM, GridEntry
 from scripts.bench.models.runs import key_of, run
+from scripts.release.train import AMD, EMERALD, INTEL, MANY, ZEN3, ZEN4, dataset
 
 H200 = DATASETS / "nvidia-h200"
 
@@ -98,3 +103,33 @@ def test_random_order_ranks_all_measured_programs() -> None:
 
     assert (row["pairwise"], row["variant"], row["spec"]) == (0.5, "", "")
     assert row["test_programs"] == source.measured(part).programs.n
+
+
+def test_numbers_of_workloads_that_a_split_has_not_are_left_out() -> None:
+    def learned(name: str) -> list[int | None]:
+        [source] = sources_of([name], (), None)
+        tasks = plan([source], entries_of("learning", "gbt/*/workloads *"), ("workload-40-seed0",), 1)
+        return [entry.workloads for _, _, entry, _ in tasks]
+
+    assert learned("amd-epyc-zen5-2c") == [2, 4, 8, 16, 32, 64, 128]
+    assert learned("intel-xeon-emeraldrapids-1c") == [2, 4, 8, 16, 32, 64, 128, 256, 512]
+
+
+def test_joined_data_hold_out_what_any_dataset_holds_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def two_datasets(name: str, folder: str) -> Path:
+        asked.append(name)
+        return dataset(f"{ZEN4}+{EMERALD}", folder)
+
+    monkeypatch.setattr(compare, "dataset", two_datasets)
+
+    data = compare.joined_copy()
+
+    many, blocked = (load_split(data, name) for name in (MANY, compare.BLOCKED))
+    assert (asked, data.name) == (["+".join((AMD, INTEL, ZEN4, ZEN3, EMERALD))], "any-cpu")
+    devices = [f"{chip}-{cores}" for chip in (ZEN4, EMERALD) for cores in ("1c", "2c")]
+    assert DataFolder.open(data).device_ids() == devices
+    assert blocked.test == load_split(DATASETS / EMERALD, compare.BLOCKED).test
+    assert many.train == blocked.train == load_split(DATASETS / EMERALD, MANY).train
+    assert not {*many.train} & {*many.test, *blocked.test}
