@@ -19,6 +19,7 @@ from costhub.api.compile_inputs import (
     held_out,
     known_rows,
 )
+from costhub.api.measuring import check_space
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
 from costhub.cards.reports.compile_summary import compile_text
@@ -72,6 +73,9 @@ class CompileOptions:
     """Random programs of each workload that the model scores, in addition to those derived from the best ones."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
+    space: str | None = None
+    """The design space of all workloads and kernels, whatever their layout: a name of `costhub collect --space`, or
+    ``module:function`` of your own. By default each has its own: `blocked` in blocked layouts, else TVM's default."""
     fast_math: bool = False
     """Use polynomials for exp, tanh and erf in networks: several times as fast, but the last digits differ."""
     layout: str = "blocked"
@@ -97,11 +101,14 @@ class CompileOptions:
         """Refuses unknown names before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: The layout or the precision is unknown.
+            UnknownNameError: The design space, the layout or the precision is unknown.
         """
+        from costhub.collector.propose.spaces import check_name
         from costhub.collector.workloads.network_source import Lowering
 
         Lowering(layout=self.layout, precision=self.precision)
+        if self.space is not None:
+            check_name(self.space)
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,8 +215,7 @@ def compile(
         progress: Show a progress bar on a terminal.
 
     Raises:
-        CosthubError: One of its subclasses: a name, file, model or device does not exist, the workload cannot be
-            scheduled, or `out` holds something else.
+        CosthubError: A name, file, model or device does not exist, a workload cannot be scheduled, or `out` is taken.
 
     Example:
         >>> compiled = compile("matmul.256x256x256", "compiled")  # doctest: +SKIP
@@ -217,7 +223,7 @@ def compile(
         'measured'
     """
     options = options or CompileOptions()
-    plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, seed=seed)
+    plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, space=options.space, seed=seed)
     options.check()
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
     check_target(device)
@@ -228,6 +234,7 @@ def compile(
     subjects = read_subjects(what, Path(out))
     subjects.check_once()
     check_lowering(subjects, options.lowering)
+    check_space(options.space, ["auto"])  # only CPUs are compiled for
     with launched_reader(subjects.networks) as reader:
         from costhub.search.result import OPENING, StageTimer
         from costhub.search.zero_trials.known import KnownSchedules

@@ -140,6 +140,31 @@ def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -
         raise ArgumentError(f"budget_s={budget_s} is not a time: give a number of seconds, 0 or more.")
 
 
+def check_space(space: str | None, devices: Sequence[str]) -> None:
+    """Refuses a design space for all kernels that cannot be loaded or does not fit, before anything is measured.
+
+    Args:
+        space: Its name, as for `costhub.collector.propose.spaces.find_space`, which imports a module of the user's;
+            None if costhub chooses.
+        devices: The devices of this machine that run the kernels, if they are known.
+
+    Raises:
+        UnknownNameError: Nothing has that name.
+        WorkloadError: The user's module cannot be imported, or the space is for another kind of device.
+
+    Example:
+        >>> check_space("vnni", ["auto"])
+    """
+    if space is None:
+        return
+    from costhub.collector.device.local import local_kind
+    from costhub.collector.propose.spaces import find_space
+
+    found = find_space(space)
+    for kind in filter(None, map(local_kind, devices)):
+        found.check_kind("llvm" if kind == "cpu" else kind)
+
+
 def warn_if_busy() -> bool:
     """Warns of noisy latencies, and returns True, if more processes want to run than there are cores."""
     load, cores = load_average(), os.cpu_count() or 1

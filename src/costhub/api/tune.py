@@ -7,7 +7,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from costhub.api.measuring import (
     Where,
     check_boards,
     check_limits,
+    check_space,
     load_average,
     local_devices,
     open_measurer,
@@ -27,7 +28,7 @@ from costhub.api.measuring import (
 from costhub.api.models import ChosenModel, ModelChoice, advise
 from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
-from costhub.api.tune_report import TuneReport, read_report, stopped_before
+from costhub.api.tune_report import TuneReport, read_report, stopped_before, warn_of_other_device, warn_of_other_model
 from costhub.errors import ArgumentError, WorkloadError, last_line
 from costhub.names import check_different
 from costhub.terminal_text import counted
@@ -80,6 +81,9 @@ class TuneOptions:
     """Measure neighbours of the fastest programs as well, each one decision away."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
+    space: str | None = None
+    """The design space of all workloads and kernels, whatever their layout: a name of `costhub collect --space`, or
+    ``module:function`` of your own. By default each has its own: `blocked` in blocked layouts, else TVM's default."""
     fast_math: bool = False
     """Use polynomials for exp, tanh and erf in networks: several times as fast, but the last digits differ."""
     layout: str = "blocked"
@@ -112,6 +116,8 @@ class TuneOptions:
             said.append(f"known schedules: {', '.join(self.sources)}")
         if self.without:
             said.append(f"taken as unknown: {', '.join(self.without)}")
+        if self.space is not None:
+            said.append(f"design space: {self.space}")
         if self.descends:
             said.append("neighbours of the fastest programs are measured")
         return "; ".join(said)
@@ -127,10 +133,11 @@ class TuneOptions:
         """Refuses unknown names, and engines that are not installed, before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: A method, strategy, selection, stop rule, layout, precision, engine or workload does not
-                exist.
+            UnknownNameError: A method, strategy, selection, stop rule, design space, layout, precision, engine or
+                workload does not exist.
             CosthubError: A source of schedules is unknown, or the package of an engine is missing.
         """
+        from costhub.collector.propose.spaces import check_name
         from costhub.collector.workloads.network_source import Lowering
         from costhub.search.options import SEARCH_STOPS, SELECTIONS, check_known_sources
         from costhub.search.strategies.by_name import STRATEGIES
@@ -141,6 +148,8 @@ class TuneOptions:
         STRATEGIES.check(self.strategy)
         SELECTIONS.check(self.select)
         SEARCH_STOPS.check(self.stop)
+        if self.space is not None:
+            check_name(self.space)
         if self.sources or not self.from_scratch:
             check_known_sources(self.sources)
         if self.without:
@@ -185,8 +194,7 @@ def tune(
         What was found; `print` shows it as a table. A network with wrong outputs has an `error`, and no library.
 
     Raises:
-        CosthubError: One of its subclasses: a name, file, model or device does not exist, the workload cannot be
-            scheduled, or nothing can be measured.
+        CosthubError: A name, file, model or device does not exist, or a workload cannot be scheduled or measured.
 
     Example:
         >>> tuning = tune("matmul.256x256x256", "tuned", trials=16)  # doctest: +SKIP
@@ -205,6 +213,7 @@ def tune(
         choice.check_local_kind(name)
     subjects.check_once(local_devices(device))
     check_lowering(subjects, options.lowering, local_devices(device))
+    check_space(options.space, local_devices(device))
     check_boards(device)
     search = _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress)
     with launched_reader(subjects.networks) as reader:
@@ -255,7 +264,7 @@ class _Search:
             for sentence in advise(model, measurer):
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
-            _warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
+            warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
             _say_what_is_held(out)
             if networks:
                 log.info("Finding the kernels of %s ...", " and ".join(networks))
@@ -264,7 +273,7 @@ class _Search:
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             device_id = str(measurer.device["device_id"])
-            _warn_of_other_model(out, earlier, model.name, device_id, {job.name for job in jobs})
+            warn_of_other_model(out, earlier, model.name, device_id, {job.name for job in jobs})
             cap = self.trials * len(jobs)
             ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
@@ -306,6 +315,7 @@ class _Search:
             known=known,
             known_sources=self.options.sources,
             descends=self.options.descends,
+            space=self.options.space,
             method=find_method(self.options.method),
             strategy=find_strategy(self.options.strategy),
             selection=find_selection(self.options.select),
@@ -444,40 +454,6 @@ def _say_what_is_held(out: Path) -> None:
             "%s holds %s: reading them and learning from them may take minutes.",
             out,
             counted(count, "measured program"),
-        )
-
-
-def _warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_id: str) -> None:
-    """Says that a folder holds a search on another device: the libraries of its networks may be replaced."""
-    before = earlier.get("device") if earlier else None
-    if before not in (None, device_id):
-        log.warning(
-            "%s holds a search on %s. The one on %s is added to it, replaces libraries of the same name, and stock TVM "
-            "takes the fastest program of both: choose another folder, unless both have the same instructions and "
-            "cores.",
-            out,
-            before,
-            device_id,
-        )
-
-
-def _warn_of_other_model(
-    out: Path, earlier: Mapping[str, Any] | None, name: str, device_id: str, workloads: Set[str]
-) -> None:
-    """Says that what searches of the same workloads on the device with other models measured counts as trials."""
-    if earlier is None:
-        return
-    older = [each for each in earlier.get("earlier", ()) if each.get("device", device_id) == device_id]
-    own = {row["workload"] for row in earlier["workloads"] if row.get("device", earlier.get("device")) == device_id}
-    rest = own.difference(*(search["workloads"] for search in older))
-    searches = [{"model": earlier.get("model"), "workloads": rest}, *older]
-    models = [str(each["model"]) for each in searches if each.get("model") and workloads & set(each["workloads"])]
-    others = sorted({model for model in models if model != name})
-    if others:
-        log.warning(
-            "%s holds a search of the same workloads with %s. What it measured counts as trials of this search with "
-            "%s, which measures fewer programs, or none: to compare models, choose another folder.",
-            *(out, " and ".join(others), name),
         )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from costhub.terminal_text import counted
 if TYPE_CHECKING:
     from costhub.search.result import TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
+
+log = logging.getLogger("costhub")
 
 REPORT = "report.json"
 REPORT_VERSION = 1
@@ -80,6 +83,54 @@ def stopped_before(
         return None
     is_count = isinstance(told.get("trials"), int) and 0 < told["trials"] <= cap
     return told if is_count and set(names) <= {row["workload"] for row in earlier["workloads"]} else None
+
+
+def warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_id: str) -> None:
+    """Says that a folder holds a search on another device: the libraries of its networks may be replaced.
+
+    Args:
+        out: The folder.
+        earlier: What `read_report` returned.
+        device_id: The device of the new search.
+    """
+    before = earlier.get("device") if earlier else None
+    if before not in (None, device_id):
+        log.warning(
+            "%s holds a search on %s. The one on %s is added to it, replaces libraries of the same name, and stock TVM "
+            "takes the fastest program of both: choose another folder, unless both have the same instructions and "
+            "cores.",
+            out,
+            before,
+            device_id,
+        )
+
+
+def warn_of_other_model(
+    out: Path, earlier: Mapping[str, Any] | None, name: str, device_id: str, workloads: Set[str]
+) -> None:
+    """Says that what searches of the same workloads on the device with other models measured counts as trials.
+
+    Args:
+        out: The folder.
+        earlier: What `read_report` returned.
+        name: The model of the new search.
+        device_id: Its device.
+        workloads: Its workloads.
+    """
+    if earlier is None:
+        return
+    older = [each for each in earlier.get("earlier", ()) if each.get("device", device_id) == device_id]
+    own = {row["workload"] for row in earlier["workloads"] if row.get("device", earlier.get("device")) == device_id}
+    rest = own.difference(*(search["workloads"] for search in older))
+    searches = [{"model": earlier.get("model"), "workloads": rest}, *older]
+    models = [str(each["model"]) for each in searches if each.get("model") and workloads & set(each["workloads"])]
+    others = sorted({model for model in models if model != name})
+    if others:
+        log.warning(
+            "%s holds a search of the same workloads with %s. What it measured counts as trials of this search with "
+            "%s, which measures fewer programs, or none: to compare models, choose another folder.",
+            *(out, " and ".join(others), name),
+        )
 
 
 def _not_a_report(path: Path) -> DataError:

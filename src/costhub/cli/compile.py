@@ -20,6 +20,7 @@ from costhub.cli.shared.options import (
     list_option,
     precision_option,
     seed_option,
+    space_option,
     workloads_argument,
 )
 from costhub.errors import NetworkError, WorkloadError
@@ -88,6 +89,7 @@ Example:
     type=WholeNumber(min=1),
     help="Number of random programs per workload that the model scores.",
 )
+@space_option
 @fast_math_option
 @layout_option
 @precision_option
@@ -104,6 +106,7 @@ def command(
     folders: tuple[str, ...],
     without: tuple[str, ...],
     pool: int,
+    space: str | None,
     fast_math: bool,
     layout: str,
     precision: str,
@@ -127,6 +130,7 @@ def command(
         without=without,
         data=folders,
         pool=pool,
+        space=space,
         arch=arch,
         fast_math=fast_math,
         layout=layout,

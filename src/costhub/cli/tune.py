@@ -23,6 +23,7 @@ from costhub.cli.shared.options import (
     nothing_named,
     precision_option,
     seed_option,
+    space_option,
     trials_per_workload_option,
 )
 from costhub.collector.workloads.suites import find_suites
@@ -130,6 +131,7 @@ Example:
     help="Measure only what the strategy proposes; by default, the first batch also has the fastest schedules that the "
     "hub knows for that workload.",
 )
+@space_option
 @fast_math_option
 @layout_option
 @precision_option
@@ -171,6 +173,7 @@ def command(
     strategy: str,
     select: str,
     from_scratch: bool,
+    space: str | None,
     fast_math: bool,
     layout: str,
     precision: str,
@@ -197,6 +200,7 @@ def command(
         stop=stop,
         draft=draft,
         from_scratch=from_scratch,
+        space=space,
         arch=arch,
         fast_math=fast_math,
         layout=layout,

@@ -59,6 +59,8 @@ class Search:
     """Which schedules are known: ``measured``, those of the very workload, and ``carried``, those of near ones."""
     descends: bool = False
     """Whether neighbours of the fastest programs are measured, too."""
+    space: str | None = None
+    """Name of the design space of all workloads; by default `costhub.collector.propose.spaces.best_space` of each."""
     trials_per_round: int = 16
     """Programs measured before the model learns."""
     priority: Priority | None = None

@@ -125,6 +125,8 @@ class TuneResult:
     first, in no particular order."""
     flop: float | None = None
     """Floating-point operations of one run, as TVM counts them; None if it cannot."""
+    space: str | None = None
+    """Name of the design space that the programs of this search were drawn from."""
 
     @property
     def gflops(self) -> float | None:
@@ -182,7 +184,15 @@ class TrialMeter:
         self.best_us = min(latency_s * 1e6, self.best_us or float("inf"))
         self.curve.append((self.trials, seconds, self.best_us))
 
-    def result(self, workload: str, health: Health, untuned_us: float | None, flop: float | None = None) -> TuneResult:
+    def result(
+        self,
+        workload: str,
+        health: Health,
+        untuned_us: float | None,
+        flop: float | None = None,
+        *,
+        space: str | None = None,
+    ) -> TuneResult:
         """The result of the search."""
         stages = self.stages.seconds()
         return TuneResult(
@@ -198,4 +208,5 @@ class TrialMeter:
             self.failed_as,
             self.measured_us,
             flop,
+            space,
         )

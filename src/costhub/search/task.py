@@ -13,7 +13,7 @@ import numpy as np
 
 from costhub.collector.build.builder import BuildResult
 from costhub.collector.measurer import BuiltProgram, Measurer, MeasureResult
-from costhub.collector.propose.spaces import best_space
+from costhub.collector.propose.spaces import NamedSpace, failure, is_own, space_for
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import Scores
@@ -82,7 +82,9 @@ class SearchTask:
         if search.selection is not None:
             self._shortlist = Shortlist(search.selection, self._scores, seed=search.seed)
             proposed_per_trial = PROPOSED_PER_TRIAL
-        space, strategy = best_space(mod), search.strategy or Evolutionary()
+        space, strategy = space_for(mod, search.space), search.strategy or Evolutionary()
+        self.space = space.name
+        """Name of the design space."""
         if isinstance(strategy, Evolutionary):
             strategy = strategy.sized(space.name)
         _SILENT.setLevel(logging.ERROR)
@@ -96,7 +98,7 @@ class SearchTask:
                 rand_state=ms.utils.fork_seed(search.seed + 1, n=1)[0],
                 logger=_SILENT,
             ).clone()
-            sketches = self._context.generate_design_space()
+            sketches = _sketches(self._context, space)
             self._own = OwnProposals(mod, search, self._context, sketches)
             self._resume()
             self._context.pre_tuning(
@@ -248,6 +250,16 @@ class SearchTask:
         self._own.add(candidates, results)
         with self.meter.stages.during(LEARNING):
             self.model.update(self._context, candidates, results)
+
+
+def _sketches(context: Any, space: NamedSpace) -> Any:
+    """The sketches of a design space, each a ``Schedule``; what a user's own code raises names its space."""
+    try:
+        return context.generate_design_space()
+    except Exception as error:
+        if is_own(space.name):
+            raise failure(space.name, error) from error
+        raise
 
 
 def _structural_hash(candidate: Any) -> int:

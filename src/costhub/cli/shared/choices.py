@@ -141,10 +141,9 @@ class SpaceName(click.ParamType[str]):
         Raises:
             UnknownNameError: Nothing has that name.
         """
-        from costhub.collector.propose.spaces import find_space, is_own
+        from costhub.collector.propose.spaces import check_name
 
-        if not is_own(str(value)):
-            find_space(str(value))
+        check_name(str(value))
         return str(value)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:

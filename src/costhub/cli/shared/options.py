@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.shared.choices import ARCHITECTURE, LAYOUT, PRECISION, WholeNumber
+from costhub.cli.shared.choices import ARCHITECTURE, LAYOUT, PRECISION, SPACE, WholeNumber
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
@@ -151,6 +151,12 @@ seed_option = click.option(
     show_default=True,
     type=WholeNumber(min=0),
     help="Seed for all random choices; the same seed repeats them.",
+)
+space_option = click.option(
+    "--space",
+    type=SPACE,
+    help="Design space of every workload and kernel, whatever its layout: a name, or your own. By default, 'blocked' "
+    "for kernels in blocked layouts and 'default', TVM's choice, for all others.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Send without asking for confirmation.")
 

@@ -30,6 +30,18 @@ class NamedSpace:
     kind: str | None = None
     """The kind of target it is for (``llvm``, ``cuda``); None if it is for any."""
 
+    def check_kind(self, kind: str) -> None:
+        """Refuses a kind of target (``llvm``, ``cuda``) that the space is not for.
+
+        Raises:
+            WorkloadError: The space is for a different kind.
+        """
+        if self.kind not in (None, kind):
+            raise WorkloadError(
+                f"The design space {self.name!r} is for {self.kind} targets, but this one is of kind {kind}; "
+                f"use --space {DEFAULT}."
+            )
+
     def generator(self, target: Any) -> Any:
         """The ``SpaceGenerator`` for `target`.
 
@@ -38,11 +50,7 @@ class NamedSpace:
         """
         from tvm.s_tir.meta_schedule.space_generator import ScheduleFn, SpaceGenerator
 
-        if self.kind not in (None, target.kind.name):
-            raise WorkloadError(
-                f"The design space {self.name!r} is for {self.kind} targets, but this one is of kind "
-                f"{target.kind.name}; use --space {DEFAULT}."
-            )
+        self.check_kind(str(target.kind.name))
         _register_pools()
         try:
             generator = self.make(target)
@@ -103,12 +111,40 @@ def find_space(name: str) -> NamedSpace:
 
 
 def best_space(mod: Any) -> NamedSpace:
-    """The design space that a search uses for a workload: `BLOCKED` for kernels in blocked layouts.
+    """The design space that costhub chooses for a workload: `BLOCKED` for kernels in blocked layouts.
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
     """
     return _BUILT_IN[BLOCKED if is_blocked(mod) else DEFAULT]
+
+
+def space_for(mod: Any, asked: str | None = None) -> NamedSpace:
+    """The design space of a search: the one that was asked for, whatever the workload is, or else `best_space`.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule``.
+        asked: A name as for `find_space`; None if the choice is left to costhub.
+
+    Raises:
+        UnknownNameError: Nothing has that name.
+        WorkloadError: The user's module cannot be imported, or has no such function.
+    """
+    return best_space(mod) if asked is None else find_space(asked)
+
+
+def check_name(name: str) -> None:
+    """Refuses a name that no built-in space has; the user's own, which may not be imported yet, is left alone.
+
+    Raises:
+        UnknownNameError: Nothing has that name.
+
+    Example:
+        >>> check_name("vnni")
+        >>> check_name("module_of_tomorrow:space")
+    """
+    if not is_own(name):
+        find_space(name)
 
 
 def space_names() -> list[str]:

@@ -72,6 +72,8 @@ class CompiledKernel:
     """Seconds of ranking; builds go on meanwhile."""
     stages: dict[str, float] = field(default_factory=dict)
     """Stage -> seconds: those of ranking, then replaying, waiting for builds (`building`) and comparing outputs."""
+    space: str | None = None
+    """Name of the design space whose sketches all of its programs have."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,9 @@ class _Kernel:
 
     def _first_right(self, builder: Builder, runner: Runner | None) -> tuple[RankedProgram | None, CompiledKernel]:
         seconds = sum(self.ranking.stages.values())
-        found = CompiledKernel(self.job.name, self.job.weight, counts=self.ranking.counts, seconds=seconds)
+        found = CompiledKernel(
+            self.job.name, self.job.weight, counts=self.ranking.counts, seconds=seconds, space=self.ranking.space
+        )
         why = self._reference(runner)
         failed: list[str] = []
         for place, ranked in enumerate(self.ranking.programs[:MOST_ATTEMPTS]):

@@ -32,6 +32,8 @@ class ZeroTrialPlan:
     """How often the best programs are changed, and the results scored."""
     children: int = 32
     """Changed programs per generation."""
+    space: str | None = None
+    """Name of the design space of all workloads; by default `costhub.collector.propose.spaces.best_space` of each."""
     seed: int = 0
 
     def __post_init__(self) -> None:

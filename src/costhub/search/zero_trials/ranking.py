@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from costhub.collector.propose.sampler import open_design_space
-from costhub.collector.propose.spaces import best_space
+from costhub.collector.propose.spaces import space_for
 from costhub.models.protocol import CostModel
 from costhub.search.result import StageTimer
 from costhub.search.search_model import SearchModel
@@ -60,6 +60,8 @@ class Ranking:
     """Source -> programs that replay, each counted under the source that found it first."""
     stages: dict[str, float] = field(default_factory=dict)
     """Stage -> seconds of the ranking; features and predictions are stages of their own."""
+    space: str | None = None
+    """Name of the design space whose sketches all programs have."""
 
 
 def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules, plan: ZeroTrialPlan) -> Ranking:
@@ -79,12 +81,13 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
         The ranking; empty if the sources have nothing for this workload.
 
     Raises:
-        WorkloadError: TVM cannot build a design space for the workload.
+        WorkloadError: TVM cannot build the design space for the workload, or it is for another kind of target.
         ScoreError: The model gives no usable scores.
     """
     stages = StageTimer()
     with stages.during(SPACE):
-        context, sketches = open_design_space(mod, target, best_space(mod), plan.seed)
+        chosen = space_for(mod, plan.space)
+        context, sketches = open_design_space(mod, target, chosen, plan.seed)
     # A space asks once for the score of a program.
     scorer = TvmCostModel(SearchModel(model, method=Frozen(), seed=plan.seed), stages=stages, remembers=False)
     space = SearchSpace(context, sketches, scorer, seed=plan.seed)
@@ -106,7 +109,7 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
         for rank, place in enumerate(np.argsort(-scores, kind="stable").tolist(), start=1)
     ]
     counts = {source: sum(each.origin.source == source for each in ranked) for source in SOURCES.values()}
-    return Ranking(tuple(sorted(ranked, key=_order)), counts, stages.seconds())
+    return Ranking(tuple(sorted(ranked, key=_order)), counts, stages.seconds(), chosen.name)
 
 
 def _order(ranked: RankedProgram) -> tuple[float, int]:
