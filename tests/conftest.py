@@ -341,3 +341,48 @@ def train() -> Programs:
 def unseen() -> Programs:
     """Programs of other workloads."""
     return learnable_programs(4, seed=1)
+
+
+_MARK = 48
+_MARKED_RULES = f"""\
+def schedule(sch):
+    block = sch.get_child_blocks(sch.get_sblock("root"))[-1]
+    i, j, k = sch.get_loops(block)
+    j, columns = sch.split(j, sch.sample_perfect_tile(j, n=2, max_innermost_factor={_MARK}))
+    sch.reorder(i, j, k, columns)
+    sch.parallel(i)
+    sch.vectorize(columns)
+
+
+def space(target):
+    return schedule
+
+
+def broken(target):
+    def fails(sch):
+        raise ValueError("no such loop")
+
+    return fails
+"""
+
+
+@pytest.fixture
+def marked_space(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A design space as a user writes one, for matrix products: one tile, with a limit that no other space has."""
+    folder = tmp_path_factory.mktemp("marked")
+    (folder / f"{folder.name}rules.py").write_text(_MARKED_RULES)
+    monkeypatch.syspath_prepend(folder)
+    return f"{folder.name}rules:space"
+
+
+@pytest.fixture(scope="session")
+def is_marked() -> Callable[[Path], list[bool]]:
+    """Tells of each record in a search's folder whether its schedule is from `marked_space`."""
+
+    def tell(folder: Path) -> list[bool]:
+        lines = (folder / "database_tuning_record.json").read_text().splitlines()
+        traces = [json.loads(line)[1][0] for line in lines]
+        tiles = [[each[2][1] for each in made if each[0] == "SamplePerfectTile"] for made, _ in traces]
+        return [limits == [_MARK] for limits in tiles]
+
+    return tell

@@ -17,7 +17,7 @@ from costhub.collector.run.output_check import relaid
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.metaschedule.lines import UNMEASURED_S
 from costhub.dataset.workload import argument_shapes, module_to_json, parse_target
-from costhub.errors import ArgumentError, DataError, NetworkError, UnknownNameError
+from costhub.errors import ArgumentError, CosthubError, DataError, NetworkError, UnknownNameError
 from costhub.search.database import SearchDatabase
 from costhub.search.strategies.search_space import read_records
 
@@ -42,6 +42,7 @@ def test_each_kernel_has_a_schedule_whose_outputs_are_right(compiled: Compilatio
     assert conv.counts["measured"] == 0 < conv.counts["carried over"]
     assert product.counts["measured"] > 0
     assert 1 <= (conv.rank or 0) <= sum(conv.counts.values())
+    assert [each.space for each in (product, conv)] == ["default", "default"]
 
 
 def test_the_library_computes_the_convolution(compiled: Compilation) -> None:
@@ -155,6 +156,31 @@ def test_an_unknown_layout_is_refused_before_anything_starts(tmp_path: Path) -> 
         compile("matmul.128x128x128", tmp_path / "out", options=CompileOptions(layout="plan"))
 
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        ("blokced", "no design space named 'blokced'. Did you mean blocked"),
+        ("cuda", "for cuda targets, but this one is of kind llvm"),
+        ("no_such_rules:space", "No module named 'no_such_rules'"),
+    ],
+)
+def test_a_space_that_cannot_be_is_refused_before_anything_starts(tmp_path: Path, space: str, words: str) -> None:
+    with pytest.raises(CosthubError, match=words):
+        compile("matmul.128x128x128", tmp_path / "out", options=CompileOptions(space=space))
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_schedules_are_from_the_space_that_was_asked_for(tmp_path: Path, marked_space: str, is_marked: Any) -> None:
+    options = CompileOptions(pool=8, space=marked_space)
+    made = compile("matmul.128x128x128", tmp_path, options=options, progress=False)
+
+    (kernel,) = made.kernels
+    assert (kernel.space, kernel.source, kernel.check) == (marked_space, "model's choice", "compared")
+    assert is_marked(tmp_path) == [True]
+    assert (made.summary["plan"]["space"], made.summary["workloads"][0]["space"]) == (marked_space, marked_space)
 
 
 def test_an_unknown_source_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -12,13 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from costhub.api.measuring import BoardsAt, check_boards, folder_of, local_devices, open_measurer, warn_if_busy
+from costhub.api.measuring import (
+    BoardsAt,
+    check_boards,
+    check_space,
+    folder_of,
+    local_devices,
+    open_measurer,
+    warn_if_busy,
+)
 from costhub.api.subjects import named_workloads
 from costhub.collector.boards.server import tracker_server
 from costhub.collector.device.identity import identify
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites
-from costhub.errors import ArgumentError
+from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue.devices import keep_probed_figures, load_devices
 
@@ -122,3 +130,17 @@ def test_a_key_without_boards_is_said_before_the_long_wait(
         check_boards(BoardsAt(where, "pi4"))
 
     assert f"The tracker at {where} has no board under the key 'pi4' yet" in caplog.text
+
+
+def test_a_design_space_fits_every_device_or_is_refused(marked_space: str) -> None:
+    for space, devices in ((None, ["auto"]), ("sdot", ["auto"]), ("tensor-core", []), (marked_space, ["auto", "cuda"])):
+        check_space(space, devices)
+    for space, devices, words in (
+        ("cuda", ["auto"], "for cuda targets, but this one is of kind llvm"),
+        ("blocked", ["auto", "cuda"], "for llvm targets, but this one is of kind cuda"),
+        (marked_space.replace(":space", ":lost"), [], "has no attribute 'lost'"),
+    ):
+        with pytest.raises(WorkloadError, match=words):
+            check_space(space, devices)
+    with pytest.raises(UnknownNameError, match="Did you mean sdot"):
+        check_space("sdott", [])

@@ -298,6 +298,9 @@ def test_the_process_that_reads_networks_ends_with_a_search_that_is_refused_or_i
         ({"options": TuneOptions(strategy="anealing")}, "annealing"),
         ({"options": TuneOptions(select="divers")}, "diverse"),
         ({"options": TuneOptions(draft="no-such-draft")}, "no-such-draft"),
+        ({"options": TuneOptions(space="blokced")}, "no design space named 'blokced'. Did you mean blocked"),
+        ({"options": TuneOptions(space="tensor-core")}, "for cuda targets, but this one is of kind llvm"),
+        ({"options": TuneOptions(space="no_such_rules:space")}, "No module named 'no_such_rules'"),
         ({"options": TuneOptions(beside=("openvin",))}, "There is no engine named 'openvin'. Did you mean openvino"),
         ({"options": TuneOptions(beside="openvino")}, r"not a text: \('openvino',\)"),  # type: ignore[arg-type]
         ({"options": TuneOptions(sources=("near",))}, "'near' is not a source of known schedules"),
@@ -390,6 +393,41 @@ def test_a_search_in_the_folder_of_another_models_search_says_what_counts(
     assert "counts as trials of this search with costhub/nvidia-h200-gbt, which measures fewer" in caplog.text
 
 
+def test_a_search_in_a_space_of_ones_own_says_so_and_goes_on_there_only(
+    tmp_path: Path, marked_space: str, is_marked: Any
+) -> None:
+    def search(space: str | None, trials: int) -> Any:
+        options = TuneOptions(strategy="random", method="frozen", stop="never", space=space)
+        model = load_model("nvidia-h200", arch="mlp")
+        return tune("matmul.128x128x128", tmp_path, trials=trials, model=model, options=options, progress=False)
+
+    first = search(marked_space, 2)
+
+    assert is_marked(tmp_path) == [True] * 2
+    assert [row["space"] for row in first.summary["workloads"]] == [marked_space]
+    assert f"; design space: {marked_space}" in first.summary["method"]
+    assert f"design space: {marked_space}" in (tmp_path / "report.md").read_text()
+    with pytest.raises(DataError, match=f"It can go on with --space {marked_space} "):
+        search(None, 4)
+    assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(first.summary))
+    assert search(marked_space, 3).workloads[0].trials == 3
+
+
+@pytest.mark.slow
+def test_a_network_is_right_in_tvms_own_space_although_its_layouts_are_blocked(tmp_path: Path) -> None:
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 64)).eval()
+    example = torch.randn(32, 256)
+
+    found = tune(
+        torch.export.export(network, (example,)), tmp_path, trials=4, options=TuneOptions(space="default", stop="never")
+    )
+
+    assert {row["space"] for row in found.summary["workloads"]} == {"default"}
+    torch.testing.assert_close(found.load()(example), network(example).detach(), rtol=1e-4, atol=1e-4)
+
+
 def test_what_is_known_and_proposed_is_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class EndedError(Exception):
         pass
@@ -402,12 +440,14 @@ def test_what_is_known_and_proposed_is_what_was_asked_for(tmp_path: Path, monkey
 
     monkeypatch.setattr("costhub.search.tune.tune_all", ended)
     name = "matmul.128x128x128"
-    for options in (TuneOptions(), TuneOptions(sources=("carried",), without=(name,), descends=True)):
+    asking = TuneOptions(sources=("carried",), without=(name,), descends=True, space="llvm")
+    for options in (TuneOptions(), asking):
         with pytest.raises(EndedError):
             tune(name, tmp_path, trials=2, options=options)
 
     usual, asked = searches
     assert (usual.known_sources, usual.known.without, usual.descends) == (("measured",), frozenset(), False)
+    assert (usual.space, asked.space) == (None, "llvm")
     assert (asked.known_sources, asked.descends) == (("carried",), True)
     assert asked.known.without == {workload_id(find_workload(name).module())}
     assert asked.known.rows == usual.known.rows != ()

@@ -53,6 +53,19 @@ def test_a_network_that_cannot_be_linked_is_a_failure_with_its_kernels_kept(
     assert json.loads((out / "report.json").read_text())["networks"] == []
 
 
+def test_a_space_is_taken_by_name_and_an_unknown_one_refused(costhub: Any, tmp_path: Path) -> None:
+    name, out = "matmul.128x128x128", tmp_path / "compiled"
+    refused = costhub("compile", name, "--space", "lvm", "--out", str(out))
+    assert (refused.code, out.exists()) == (2, False)
+    assert "There is no design space named 'lvm'. Did you mean llvm" in refused.err
+
+    output = costhub("compile", name, "--space", "llvm", "--pool", "8", "--out", str(out), "--json")
+
+    assert output.code == 0, output.err
+    report = json.loads(output.out)
+    assert (report["plan"]["space"], report["workloads"][0]["space"]) == ("llvm", "llvm")
+
+
 def test_a_command_that_names_nothing_says_so_first(costhub: Any) -> None:
     done = costhub("compile")
 

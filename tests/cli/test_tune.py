@@ -36,6 +36,19 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
+def test_a_space_is_searched_by_name_and_said(costhub: Any, tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    output = costhub("tune", "matmul.128x128x128", "--space", "llvm", "--trials", "2", "--out", str(out), "--json")
+
+    assert output.code == 0, output.err
+    report = json.loads(output.out)
+    assert (report["workloads"][0]["space"], report["workloads"][0]["trials"]) == ("llvm", 2)
+    assert "design space: llvm" in report["method"]
+    refused = costhub("tune", "matmul.128x128x128", "--trials", "4", "--out", str(out))
+    assert refused.code == 2
+    assert "It can go on with --space llvm (space='llvm' in Python) only" in " ".join(refused.err.split())
+
+
 def test_a_folder_that_another_search_uses_is_refused_before_anything_starts(
     costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +206,9 @@ def test_a_network_is_tuned_and_run_on_boards(costhub: Any, tmp_path: Path, two_
         (["matmul.128x128x128", "--method", "bref"], "brief"),
         (["matmul.128x128x128", "--strategy", "anealing"], "annealing"),
         (["matmul.128x128x128", "--select", "divers"], "diverse"),
+        (["matmul.128x128x128", "--space", "blokced"], "Did you mean blocked?"),
+        (["matmul.128x128x128", "--space", "tensor-core"], "is for cuda targets"),
+        (["matmul.128x128x128", "--space", "no_such_rules:space"], "PYTHONPATH=. adds this folder"),
         (["matmul.128x128x128", "--device", "amd-epyc-zen9"], "amd-epyc-zen9"),
         (["lstm", "--beside", "tflite"], "'onnxruntime', 'openvino'"),
         (["matmul.128x128x128", "--device", "rocm"], "TVM's wheel is built without ROCm"),

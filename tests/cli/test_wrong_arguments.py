@@ -61,11 +61,14 @@ compile softmax --out t --without nope
 compile softmax --out t --data nope
 compile softmax --out t --model nope
 compile softmax --out t --pool 0
+compile softmax --out t --space nope
 tune --out t
 tune nope --out t
 tune softmax --out t --method nope
 tune softmax --out t --strategy nope
 tune softmax --out t --select nope
+tune softmax --out t --space nope
+tune softmax --out t --space cuda
 tune softmax --out t --model nope
 tune softmax --out t --device nope
 tune softmax --out t --draft nope

@@ -62,7 +62,8 @@ def test_trials_of_before_count_and_take_no_time() -> None:
         meter.measured(5e-6, "ok")
         meter.measured(None, "build_timeout")
 
-    result = meter.result("w", Health(), 8.0)
+    result = meter.result("w", Health(), 8.0, space="llvm")
+    assert (result.space, result.to_json()["space"]) == ("llvm", "llvm")
     assert (result.trials, result.failures, result.best_us, result.speedup) == (6, 2, pytest.approx(2), 4)
     assert [point[0] for point in result.curve] == [3, 4, 5]
     assert result.curve[0][1] == 0.0 < result.curve[1][1]

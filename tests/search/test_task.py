@@ -13,14 +13,16 @@ import pytest
 from costhub.collector.measurer import Measurer
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.workload import parse_target
+from costhub.errors import WorkloadError
 from costhub.papers.autotvm import Annealing, Diverse
 from costhub.papers.release import Clustered, Ppo
 from costhub.search.database import FILES, SearchDatabase
 from costhub.search.options import Search
 from costhub.search.result import TuneResult
 from costhub.search.selection import Selection
-from costhub.search.strategies.strategy import Evolutionary, RandomTopK, Strategy
+from costhub.search.strategies.strategy import Evolutionary, Random, RandomTopK, Strategy
 from costhub.search.tune import tune
+from tests.collector.propose.test_register_tiles import convolution, dense
 
 STRATEGY = Evolutionary(population=64, generations=1)
 
@@ -128,3 +130,61 @@ def test_any_strategy_and_selection_goes_on_where_it_was_stopped(
     assert result.best_us is not None
     assert result.untuned_us is None  # nobody asked
     assert len(result.measured_us) == 24
+
+
+@pytest.mark.parametrize("strategy", [Random(), STRATEGY], ids=["random", "evolutionary"])
+def test_programs_are_drawn_from_the_space_that_was_asked_for(
+    tmp_path: Path, measurer: Measurer, linear: Any, marked_space: str, is_marked: Any, strategy: Strategy
+) -> None:
+    mod, model = find_workload("matmul.128x128x128").module(), linear(np.full(172, -0.01))
+    found = {}
+    for name, space in (("own", marked_space), ("usual", None)):
+        how = Search(model, strategy=strategy, space=space, trials_per_round=4)
+        found[name] = tune(mod, "m", how, measurer, out=tmp_path / name, trials=4)
+
+    assert [(each.space, each.trials, each.failures) for each in found.values()] == [
+        (marked_space, 4, 0),
+        ("default", 4, 0),
+    ]
+    assert is_marked(tmp_path / "own") == [True] * 4
+    assert is_marked(tmp_path / "usual") == [False] * 4
+
+
+@pytest.mark.parametrize(("asked", "size"), [(None, (64, 1)), ("default", (256, 2)), ("blocked", (64, 1))])
+def test_the_size_of_the_evolution_is_that_of_the_space_asked_for(
+    tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch, asked: str | None, size: Any
+) -> None:
+    class BegunError(Exception):
+        pass
+
+    sizes: list[tuple[int | None, int | None]] = []
+
+    def begun(strategy: Evolutionary) -> None:
+        sizes.append((strategy.population, strategy.generations))
+        raise BegunError
+
+    monkeypatch.setattr(Evolutionary, "to_tvm", begun)
+    how = Search(linear(np.full(172, -0.01)), space=asked)
+    with pytest.raises(WorkloadError):
+        tune(convolution(1, 1, "relu"), "m", how, measurer, out=tmp_path, trials=2)
+
+    assert sizes == [size]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["blocked in default", "packed in default", "plain in blocked"])
+def test_a_kernel_keeps_its_layout_in_a_space_for_others(
+    tmp_path: Path, measurer: Measurer, linear: Any, name: str
+) -> None:
+    kernels = {
+        "blocked in default": lambda: convolution(3, 1, "relu"),
+        "packed in default": lambda: dense(20, "silu"),
+        "plain in blocked": lambda: find_workload("softmax.64x1000").module(),
+    }
+    space = name.rpartition(" ")[2]
+    how = Search(linear(np.full(172, -0.01)), space=space, trials_per_round=4)
+
+    found = tune(kernels[name](), name, how, measurer, out=tmp_path, trials=4)
+
+    assert (found.space, found.trials) == (space, 4)
+    assert found.best_us is not None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from costhub.collector.propose.sampler import Program, Sampler, open_design_space
-from costhub.collector.propose.spaces import DesignSpace, find_space, space_names
+from costhub.collector.propose.spaces import DesignSpace, check_name, find_space, space_for, space_names
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import UnknownNameError, WorkloadError
 
@@ -105,6 +105,32 @@ def test_other_dot_products_are_spaces_of_their_own() -> None:
 def test_a_space_of_another_kind_of_target_is_refused(target: str) -> None:
     with pytest.raises(WorkloadError, match="for cuda targets, but this one is of kind llvm"):
         Sampler(find_workload("softmax.64x1000").module(), target, seed=0, space="tensor-core")
+
+
+def test_a_kind_of_target_is_refused_before_there_is_one() -> None:
+    for name, kind in (("vnni", "llvm"), ("cuda", "cuda"), ("default", "cuda")):
+        find_space(name).check_kind(kind)
+    with pytest.raises(WorkloadError, match="'vnni' is for llvm targets, but this one is of kind cuda; use --space"):
+        find_space("vnni").check_kind("cuda")
+
+
+def test_what_is_asked_for_comes_before_what_costhub_would_choose(own_rules: str) -> None:
+    mod = find_workload("matmul.128x128x128").module()
+
+    assert [space_for(mod, asked).name for asked in (None, "blocked", f"{own_rules}:simple")] == [
+        "default",
+        "blocked",
+        "my_rules:simple",
+    ]
+    with pytest.raises(UnknownNameError, match="Did you mean blocked"):
+        space_for(mod, "blokced")
+
+
+def test_a_name_is_checked_without_an_import() -> None:
+    check_name("neon-dot")
+    check_name("no_such_module:space")
+    with pytest.raises(UnknownNameError, match="Did you mean neon-dot"):
+        check_name("neondot")
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -13,7 +13,7 @@ import tvm
 from tvm import tirx
 
 from costhub.collector.propose.sampler import open_design_space
-from costhub.collector.propose.spaces import BLOCKED, DesignSpace, find_space
+from costhub.collector.propose.spaces import BLOCKED, DEFAULT, DesignSpace, find_space
 from costhub.collector.workloads.packed_products import packed_product
 from costhub.dataset.workload import argument_shapes
 from costhub.search.whole_network.default_schedules import SCHEDULED
@@ -27,10 +27,10 @@ KERNELS = {
 }
 
 
-def schedules(mod: Any, count: int, cpu: dict[str, Any] = CPU) -> list[Any]:
+def schedules(mod: Any, count: int, cpu: dict[str, Any] = CPU, own: str = BLOCKED) -> list[Any]:
     """Random programs of the design space of a kernel."""
     draw = np.random.default_rng(0)
-    space = DesignSpace(*open_design_space(mod, json.dumps(cpu), find_space(BLOCKED), 0))
+    space = DesignSpace(*open_design_space(mod, json.dumps(cpu), find_space(own), 0))
     found = [space.finish(lambda: space.random(draw), seed) for seed in range(1, count + 1)]
     return [schedule.mod for schedule in found if schedule is not None]
 
@@ -152,3 +152,20 @@ def test_only_schedules_for_cpus_are_changed() -> None:
 
     assert prefetch_weights(mod, gpu)[1] == 0
     assert prefetch_weights(unscheduled, tvm.target.Target(CPU))[1] == 0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_schedules_of_tvms_own_space_compute_the_same(name: str) -> None:
+    """They have other loops around the same block of sums, fused ones among them."""
+    found = [scheduled(mod) for mod in schedules(KERNELS[name](), 4, own=DEFAULT)]
+    assert found
+    for mod in found:
+        fetching, _ = prefetch_weights(mod, tvm.target.Target(CPU))
+        np.testing.assert_array_equal(outputs(fetching), outputs(mod))
+
+
+def test_sums_in_a_block_within_another_are_left_alone() -> None:
+    schedule = tvm.s_tir.Schedule(tiled_product(8, 3))
+    schedule.blockize(schedule.get_loops(schedule.get_sblock("matmul_packed_update"))[-3])
+
+    assert prefetch_weights(schedule.mod, tvm.target.Target(AVX512))[1] == 0

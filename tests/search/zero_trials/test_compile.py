@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from costhub.search.zero_trials.compile import BUILT, COMPARED, CompileTarget, _
 from costhub.search.zero_trials.known import KnownSchedules
 from costhub.search.zero_trials.plan import ZeroTrialPlan
 from costhub.search.zero_trials.ranking import Ranking, rank_programs
+from tests.collector.propose.test_register_tiles import convolution, dense
 
 TARGET = json.dumps(local_target())
 PLAN = ZeroTrialPlan(sources=("model",), pool=2, generations=0)
@@ -67,3 +69,20 @@ def test_a_library_is_an_object_where_nothing_links(triple: str | None, suffix: 
     target = {"kind": "llvm", "num-cores": 1, **({"mtriple": triple} if triple else {})}
 
     assert CompileTarget(json.dumps(target)).suffix == suffix
+
+
+@pytest.mark.parametrize("name", ["blocked in default", "packed in default", "plain in blocked"])
+def test_a_kernel_in_a_space_for_other_layouts_computes_the_same(linear: Any, tmp_path: Path, name: str) -> None:
+    kernels = {
+        "blocked in default": lambda: convolution(3, 1, "relu"),
+        "packed in default": lambda: dense(20, "silu"),
+        "plain in blocked": lambda: job(48, 48, 48).mod,
+    }
+    plan = replace(PLAN, space=name.rpartition(" ")[2])
+    own = [Job(name, kernels[name]())]
+    with SearchFolder(tmp_path) as folder:
+        (found,) = compile_kernels(
+            own, linear(np.ones(172)), CompileTarget(TARGET, threads=1), KnownSchedules([]), plan, out=folder
+        )
+
+    assert (found.check, found.error, found.space) == (COMPARED, None, plan.space)

@@ -64,3 +64,31 @@ def test_a_source_that_knows_nothing_ranks_nothing(linear: Any) -> None:
     plan = ZeroTrialPlan(sources=("measured",))
 
     assert rank_programs(mod, TARGET, linear(np.ones(172)), known(), plan).programs == ()
+
+
+def test_all_programs_are_from_the_space_that_was_asked_for(linear: Any, marked_space: str) -> None:
+    limits: dict[str | None, set[tuple[int, ...]]] = {}
+    for space in (marked_space, None):
+        plan = ZeroTrialPlan(pool=4, generations=1, children=2, space=space)
+        mod = find_workload("matmul.128x128x128").module()
+        ranking = rank_programs(mod, TARGET, linear(np.linspace(-1.0, 1.0, 172)), known(), plan)
+        assert ranking.programs
+        limits[ranking.space] = {
+            tuple(int(each.attrs[1]) for each in ranked.program.trace.insts if each.kind.name == "SamplePerfectTile")
+            for ranked in ranking.programs
+        }
+
+    assert limits[marked_space] == {(48,)}
+    assert (48,) not in limits["default"]
+
+
+def test_known_schedules_count_wherever_they_were_drawn_if_they_are_of_the_spaces_sketches(
+    linear: Any, marked_space: str
+) -> None:
+    mod, counts = find_workload("matmul.128x128x128").module(), {}
+    for space in ("llvm", marked_space):
+        plan = ZeroTrialPlan(sources=("measured",), space=space)
+        counts[space] = rank_programs(mod, TARGET, linear(np.ones(172)), known(), plan).counts[MEASURED]
+
+    assert counts["llvm"] > 0, "the hub's rows are from TVM's default"
+    assert counts[marked_space] == 0

@@ -85,8 +85,10 @@ def _find_sums(statement: Any, loops: tuple[Any, ...] = ()) -> tuple[tuple[Any, 
         return next((found for each in statement.seq if (found := _find_sums(each, loops)) is not None), None)
     if not isinstance(statement, SBlockRealize):
         return None
-    is_sum = statement.block.name_hint == _SUMS
-    return (loops, statement) if is_sum else _find_sums(statement.block.body, loops)
+    if statement.block.name_hint == _SUMS:
+        return loops, statement
+    # Inside another block than the root, indices are those of that block: no rule of TVM or costhub puts sums there.
+    return None if statement.block.iter_vars else _find_sums(statement.block.body, loops)
 
 
 @dataclass(frozen=True)
