@@ -19,7 +19,6 @@ from costhub.hub.catalogue.devices import INDEX_VERSION
 from costhub.hub.install import EVALUATION_VERSION
 from costhub.hub.remote.manifest import MANIFEST_VERSION
 from costhub.models.folder import FORMAT
-from costhub.search.space_notes import VERSION as SPACE_NOTES_VERSION
 
 PAGE = (Path(__file__).parents[1] / "docs/formats.md").read_text(encoding="utf-8")
 ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
@@ -40,7 +39,6 @@ ROWS = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| ")
         ("`costhub doctor --manifest`", DATABASE_MANIFEST_VERSION),
         ("`costhub_origin.json`", ORIGIN_VERSION),
         ("`report.json`", REPORT_VERSION),
-        ("`spaces.json`", SPACE_NOTES_VERSION),
         ("`task.json`", TASK_VERSION),
         ("`about.json`", SUBMISSION_VERSION),
     ],

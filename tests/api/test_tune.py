@@ -393,8 +393,8 @@ def test_a_search_in_the_folder_of_another_models_search_says_what_counts(
     assert "counts as trials of this search with costhub/nvidia-h200-gbt, which measures fewer" in caplog.text
 
 
-def test_a_search_in_a_space_of_ones_own_says_so_and_goes_on_there_only(
-    tmp_path: Path, marked_space: str, is_marked: Any
+def test_a_search_in_a_space_of_ones_own_says_so_and_its_programs_count_in_any_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, marked_space: str, is_marked: Any
 ) -> None:
     def search(space: str | None, trials: int) -> Any:
         options = TuneOptions(strategy="random", method="frozen", stop="never", space=space)
@@ -407,10 +407,12 @@ def test_a_search_in_a_space_of_ones_own_says_so_and_goes_on_there_only(
     assert [row["space"] for row in first.summary["workloads"]] == [marked_space]
     assert f"; design space: {marked_space}" in first.summary["method"]
     assert f"design space: {marked_space}" in (tmp_path / "report.md").read_text()
-    with pytest.raises(DataError, match=f"It can go on with --space {marked_space} "):
-        search(None, 4)
-    assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(first.summary))
     assert search(marked_space, 3).workloads[0].trials == 3
+    assert "another design space" not in caplog.text
+    (row,) = search(None, 5).summary["workloads"]
+    assert (row["space"], row["trials"], row["trials_before"]) == ("default", 5, 3)
+    assert is_marked(tmp_path) == [True] * 3 + [False] * 2
+    assert f"drawn from another design space ({marked_space}) and count as trials of this search" in caplog.text
 
 
 @pytest.mark.slow

@@ -15,9 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 from costhub.api.compile import KIND as COMPILE_REPORT
-from costhub.api.tune_report import REPORT, TuneReport, read_report, stopped_before
+from costhub.api.tune_report import REPORT, TuneReport, read_report, stopped_before, warn_of_other_space
 from costhub.cards.reports.tune_summary import summary_text
+from costhub.collector.workloads.suites import find_workload
 from costhub.errors import DataError
+from costhub.search.options import Job
 from costhub.search.result import TuneResult
 from costhub.search.whole_network import engines
 from costhub.search.whole_network.finish import FinishedNetwork
@@ -178,6 +180,39 @@ def test_a_search_that_a_rule_ended_is_not_begun_again_by_the_same_command() -> 
     for wrong in (None, "yes", {**told, "trials": "many"}, {**told, "trials": 0}, {**told, "trials": 129}):
         assert stopped_before({**earlier, "stopped": wrong}, "gain", 128, ["conv"]) is None
     assert stopped_before(None, "gain", 128, ["conv"]) is None
+
+
+def test_a_search_in_another_space_than_those_before_it_says_what_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mod = find_workload("matmul.128x128x128").module()
+    spaces = {"conv": "blocked", "relu": "default", "pool": "default"}
+    rows = [{"workload": name, "device": "acme", "space": space} for name, space in spaces.items()]
+    of_older_versions = [{"workload": "old"}, {"workload": "older", "device": "acme"}]
+    earlier = {"device": "acme", "workloads": [*rows, *of_older_versions]}
+
+    def said(asked: str | None, *names: str, device_id: str = "acme") -> str:
+        caplog.clear()
+        warn_of_other_space(tmp_path, earlier, asked, device_id, [Job(name, mod) for name in names])
+        return "\n".join(caplog.messages)
+
+    assert said("llvm", "conv", "relu", "pool", "new") == (
+        f"{tmp_path} holds programs of the same workloads that were drawn from another design space (blocked and "
+        "default) and count as trials of this search, which measures fewer programs, or none: to search in llvm only, "
+        "choose another folder."
+    )
+    assert "another design space (blocked) and" in said("default", "conv", "relu")
+    assert "to search in default only" in said(None, "conv"), "costhub's choice for a matrix product"
+    assert (said("default", "relu", "pool"), said(None, "relu")) == ("", ""), "the same search goes on"
+    assert said("llvm", "new") == "", "nothing of this workload was measured"
+    assert said("llvm", "conv", device_id="other") == ""
+    assert said("llvm", "old", "older") == "", "their reports do not say the space"
+
+
+def test_the_first_search_in_a_folder_says_nothing_of_spaces(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_other_space(tmp_path, None, "llvm", "acme", [Job("conv", None)])
+
+    assert caplog.messages == []
 
 
 def test_the_folder_of_a_compilation_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -150,6 +150,30 @@ def test_programs_are_drawn_from_the_space_that_was_asked_for(
     assert is_marked(tmp_path / "usual") == [False] * 4
 
 
+@pytest.mark.parametrize("strategy", [Random(), STRATEGY], ids=["random", "evolutionary"])
+def test_a_search_goes_on_from_programs_of_another_space(
+    tmp_path: Path, measurer: Measurer, linear: Any, marked_space: str, is_marked: Any, strategy: Strategy
+) -> None:
+    mod, model = find_workload("matmul.128x128x128").module(), linear(np.full(172, -0.01))
+    for space, trials in ((marked_space, 3), (None, 5)):
+        how = Search(model, strategy=strategy, space=space, trials_per_round=4)
+        found = tune(mod, "m", how, measurer, out=tmp_path, trials=trials)
+
+    assert (found.space, found.trials, len(found.measured_us)) == ("default", 5, 5)
+    assert is_marked(tmp_path)[:3] == [True] * 3
+    assert len(is_marked(tmp_path)) == 5
+
+
+def test_an_error_in_a_space_ends_the_search_with_its_name(
+    tmp_path: Path, measurer: Measurer, linear: Any, marked_space: str
+) -> None:
+    mod, broken = find_workload("matmul.128x128x128").module(), marked_space.replace(":space", ":broken")
+    for space, words in (("tensor-core", "is for cuda targets"), (broken, "failed with ValueError: no such loop")):
+        how = Search(linear(np.full(172, -0.01)), space=space)
+        with pytest.raises(WorkloadError, match=f"^The design space '{space}' {words}"):
+            tune(mod, "m", how, measurer, out=tmp_path, trials=2)
+
+
 @pytest.mark.parametrize(("asked", "size"), [(None, (64, 1)), ("default", (256, 2)), ("blocked", (64, 1))])
 def test_the_size_of_the_evolution_is_that_of_the_space_asked_for(
     tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch, asked: str | None, size: Any

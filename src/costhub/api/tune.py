@@ -28,7 +28,14 @@ from costhub.api.measuring import (
 from costhub.api.models import ChosenModel, ModelChoice, advise
 from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
-from costhub.api.tune_report import TuneReport, read_report, stopped_before, warn_of_other_device, warn_of_other_model
+from costhub.api.tune_report import (
+    TuneReport,
+    read_report,
+    stopped_before,
+    warn_of_other_device,
+    warn_of_other_model,
+    warn_of_other_space,
+)
 from costhub.errors import ArgumentError, WorkloadError, last_line
 from costhub.names import check_different
 from costhub.terminal_text import counted
@@ -274,6 +281,7 @@ class _Search:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             device_id = str(measurer.device["device_id"])
             warn_of_other_model(out, earlier, model.name, device_id, {job.name for job in jobs})
+            warn_of_other_space(out, earlier, self.options.space, device_id, jobs)
             cap = self.trials * len(jobs)
             ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)

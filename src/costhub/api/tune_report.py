@@ -17,6 +17,7 @@ from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_re
 from costhub.terminal_text import counted
 
 if TYPE_CHECKING:
+    from costhub.search.options import Job
     from costhub.search.result import TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
 
@@ -130,6 +131,34 @@ def warn_of_other_model(
             "%s holds a search of the same workloads with %s. What it measured counts as trials of this search with "
             "%s, which measures fewer programs, or none: to compare models, choose another folder.",
             *(out, " and ".join(others), name),
+        )
+
+
+def warn_of_other_space(
+    out: Path, earlier: Mapping[str, Any] | None, asked: str | None, device_id: str, jobs: Sequence[Job]
+) -> None:
+    """Says that what searches of the same workloads on the device measured in other design spaces counts as trials.
+
+    Args:
+        out: The folder.
+        earlier: What `read_report` returned; rows of older reports do not say their space.
+        asked: The design space that the new search was asked for; None if costhub chooses.
+        device_id: Its device.
+        jobs: Its workloads.
+    """
+    from costhub.collector.propose.spaces import space_for
+
+    rows = [row for row in earlier["workloads"] if row.get("device") == device_id] if earlier else []
+    before = {row["workload"]: str(row["space"]) for row in rows if row.get("space") is not None}
+    own = {job.name: space_for(job.mod, asked).name for job in jobs if job.name in before}
+    changed = [name for name, space in own.items() if space != before[name]]
+    if changed:
+        theirs, ours = (" and ".join(sorted({each[name] for name in changed})) for each in (before, own))
+        log.warning(
+            "%s holds programs of the same workloads that were drawn from another design space (%s) and count as "
+            "trials of this search, which measures fewer programs, or none: to search in %s only, choose another "
+            "folder.",
+            *(out, theirs, ours),
         )
 
 

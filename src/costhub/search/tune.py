@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.measurer import BuiltProgram, Measurer
-from costhub.collector.propose.spaces import space_for
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json
 from costhub.names import check_different
@@ -20,7 +19,6 @@ from costhub.search.options import Job, OnTrial, Search
 from costhub.search.result import TrialMeter, TuneResult
 from costhub.search.scheduler import SearchProgress, TaskScheduler, search_progress
 from costhub.search.search_model import DraftScorer, SearchModel
-from costhub.search.space_notes import SpaceNotes
 from costhub.search.task import SearchTask
 from costhub.search.tvm_seam import TvmCostModel
 
@@ -64,7 +62,7 @@ def tune(
         WorkloadError: TVM cannot schedule the workload.
         ScoreError: The model gives no usable scores.
         MeasureError: A process that builds or runs cannot be started.
-        DataError: Another search uses the folder `out`, or it holds programs of the workload from another design space.
+        DataError: Another search uses the folder `out`.
     """
     by_name = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
     (result,) = tune_all(
@@ -114,10 +112,7 @@ def tune_all(
     with ExitStack() as held:
         folder = out if isinstance(out, SearchFolder) else held.enter_context(SearchFolder(out))
         measurer.launch()
-        database = SearchDatabase(folder.path)
-        notes = _noted_spaces(jobs, search, measurer, database, folder.path)
-        with _open_tasks(jobs, search, measurer, database, trials, on_trial) as tasks:
-            notes.write()  # only now: the design spaces exist
+        with _open_tasks(jobs, search, measurer, SearchDatabase(folder.path), trials, on_trial) as tasks:
             scheduler = TaskScheduler(
                 {job.name: job.weight for job in jobs},
                 trials=_budget(list(tasks.values()), trials, search.trials_per_round),
@@ -128,11 +123,7 @@ def tune_all(
         plain_us = {job.name: untuned_us(job.mod, measurer) for job in jobs} if time_unscheduled else {}
         return [
             task.meter.result(
-                job.name,
-                task.model.search_model.health,
-                plain_us.get(job.name),
-                _flop(job.mod),
-                space=task.space,
+                job.name, task.model.search_model.health, plain_us.get(job.name), _flop(job.mod), space=task.space
             )
             for job, task in ((job, tasks[job.name]) for job in jobs)
         ]
@@ -161,25 +152,6 @@ def _check_jobs(jobs: Sequence[Job], kind: str) -> None:
     for job in jobs:
         check_schedulable(job.mod)
     load_intrinsics(kind)
-
-
-def _noted_spaces(
-    jobs: Sequence[Job], search: Search, measurer: Measurer, database: SearchDatabase, folder: Path
-) -> SpaceNotes:
-    """The design spaces of the jobs, noted for the next search in the folder.
-
-    Raises:
-        DataError: The folder holds programs of a job from another one.
-    """
-    import tvm
-
-    target, notes = tvm.target.Target(measurer.target), SpaceNotes(folder)
-    for job in jobs:
-        space, before = space_for(job.mod, search.space).name, notes.before(job.mod, target)
-        if before not in (None, space) and database.records(job.mod, target):
-            raise notes.other(job.name, str(before), space)
-        notes.note(job.mod, target, space)
-    return notes
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def best_space(mod: Any) -> NamedSpace:
     return _BUILT_IN[BLOCKED if is_blocked(mod) else DEFAULT]
 
 
-def space_for(mod: Any, asked: str | None = None) -> NamedSpace:
+def space_for(mod: Any, asked: str | None) -> NamedSpace:
     """The design space of a search: the one that was asked for, whatever the workload is, or else `best_space`.
 
     Args:
