@@ -10,11 +10,12 @@ from pathlib import Path
 import click
 
 from costhub.cli.main import run
+from costhub.dataset.credit import joined_credit
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import SPLITS_FOLDER, Split, list_splits, load_split, save_split
 from costhub.files import write_replacing
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION, dataset_folders, read_config
-from costhub.hub.dataset_documents import tables_revision
+from costhub.hub.dataset_documents import folder_credit, tables_revision
 from costhub.hub.install import evaluation_text, install_model, read_figures
 from scripts.bench.common.data import DATASETS, copy_dataset
 
@@ -163,6 +164,21 @@ def put_datasets(model: Path, release: ModelRelease) -> None:
     config = {**read_config(model), "datasets": learned, "test_datasets": tested}
     write_replacing(model / CONFIG, (json.dumps(config, indent=2, allow_nan=False) + "\n").encode())
     put_devices(model)
+    put_credit(model, release)
+
+
+def put_credit(model: Path, release: ModelRelease) -> None:
+    """Writes into the configuration of a model who measured what it learned from.
+
+    The cards of the datasets say it: a copy of several has the card of the first only.
+    """
+    learned_on = set(release.devices or (release.device,))
+    credits = []
+    for name in release.dataset.split("+"):
+        own = [device for device in DataFolder.open(DATASETS / name).device_ids() if device in learned_on]
+        credits.append(folder_credit(DATASETS / name, own))
+    config = {**read_config(model), "data_credit": joined_credit(*credits)}
+    write_replacing(model / CONFIG, (json.dumps(config, indent=2, allow_nan=False) + "\n").encode())
 
 
 def put_devices(model: Path) -> None:

@@ -212,9 +212,9 @@ def test_the_name_that_costhub_gave_follows_that_of_the_data() -> None:
     assert split(renamed)[0]["pretty_name"] == "acme/h200: measured tensor programs"
 
 
-def imported(contributor: str, rows: int) -> dict[str, Any]:
+def imported(contributor: str, rows: int, **others: Any) -> dict[str, Any]:
     terms = {"licence": "MIT", "tvm_version": "0.27.0", "transplanted_from": "", "places": []}
-    return {"contributor": contributor, "rows": rows, **terms}
+    return {"contributor": contributor, "rows": rows, **terms, **others}
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,9 @@ def imported(contributor: str, rows: int) -> dict[str, Any]:
     [
         (["ada"], [], ["original"]),
         ([], [], ["original"]),
-        (["costhub"], [imported("costhub", 12_000)], ["extended|other"]),
-        (["costhub"], [imported("costhub", 9_000)], ["original", "extended|other"]),
+        (["bob"], [imported("bob", 12_000, only_imported=True)], ["extended|other"]),
+        (["bob"], [imported("bob", 9_000, only_imported=True)], ["original", "extended|other"]),
+        ([], [imported("", 12_000)], ["extended|other"]),
         (["ada"], [imported("ada", 12_000)], ["original"]),  # somebody's own database
         (["ada/logs"], [imported("ada/logs", 12_000)], ["extended|other-ada-logs"]),
         (["ada/logs", "bob"], [imported("ada/logs", 9_000)], ["original", "extended|other-ada-logs"]),

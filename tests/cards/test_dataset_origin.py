@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.dataset_card import DatasetCard, bibtex, dataset_card_body, parse, render
+from costhub.cards.dataset_card import DatasetCard, bibtex, dataset_card_body, parse, recorded_importers, render
 from costhub.cards.dataset_origin import measurers, origin_text
 from costhub.cards.markdown import join, split
 from costhub.errors import DataError
@@ -21,7 +21,7 @@ KNOWN: dict[str, Any] = {
     "rows": 9,
     "places": [PLACE],
 }
-UNKNOWN = {**KNOWN, "contributor": "costhub", "tvm_version": "0.27.0.post1", "places": []}
+UNKNOWN = {**KNOWN, "contributor": "bob", "tvm_version": "0.27.0.post1", "places": [], "only_imported": True}
 CARD = DatasetCard(
     name="acme/data",
     address="acme/data",
@@ -55,7 +55,7 @@ def test_what_is_not_known_is_said() -> None:
     text = origin_text([UNKNOWN])
 
     assert "Who measured them is not known: the imported records do not say." in text
-    assert "`contributor`, costhub, is who imported them: do not cite it as their author." in text
+    assert "`contributor`, bob, is who imported them: do not cite it as their author." in text
     assert "do not record which repository they are from" in text
     assert "replayed the schedules with TVM 0.27.0.post1" in text
     assert "`contributor`" not in origin_text([{**UNKNOWN, "contributor": "", "tvm_version": ""}])
@@ -68,9 +68,9 @@ def test_replayed_logs_say_so() -> None:
 
 
 def test_who_imports_is_no_author_where_all_rows_are_imported() -> None:
-    assert measurers(["ada/logs", "costhub"], [KNOWN, UNKNOWN], 18) == ["ada/logs"]
-    assert measurers(["costhub"], [UNKNOWN], 10) == ["costhub"]  # costhub measured one
-    card = replace(CARD, contributors=["costhub"], origins=[UNKNOWN])
+    assert measurers(["ada/logs", "bob"], [KNOWN, UNKNOWN], 18) == ["ada/logs"]
+    assert measurers(["bob"], [UNKNOWN], 10) == ["bob"]  # he measured one
+    card = replace(CARD, contributors=["bob"], origins=[UNKNOWN])
 
     assert "author = {{unknown}}" in bibtex(card)
     assert "Measured by" not in dataset_card_body(card)
@@ -88,6 +88,27 @@ def test_a_citation_names_each_place_of_the_rows_once() -> None:
     assert "note = {data revision 0123456789ab}" in bibtex(replace(CARD, origins=[UNKNOWN]))
 
 
+def test_the_paper_that_rows_were_made_for_is_cited_too() -> None:
+    card = replace(CARD, origins=[{**KNOWN, "places": [{**PLACE, "paper": "On Loops (CC 2026)"}, PLACE]}])
+
+    assert "They were made for On Loops (CC 2026): cite that too." in origin_text(card.origins)
+    assert f"revision {'a' * 12}, made for On Loops (CC 2026)}}" in bibtex(card)
+    assert "made for" not in origin_text([KNOWN])
+    assert parse(render(card)) == card
+
+
+def test_a_card_says_who_only_imported_rows() -> None:
+    assert recorded_importers(render(replace(CARD, origins=[KNOWN, UNKNOWN]))) == {"bob"}
+    assert recorded_importers(render(CARD)) == frozenset()
+
+
+def test_whoever_imported_rows_measured_them_unless_the_card_says_otherwise() -> None:
+    origin = {**UNKNOWN, "only_imported": False}
+
+    assert "bob measured them" in origin_text([origin])
+    assert measurers(["bob"], [origin], 9) == ["bob"]
+
+
 def test_a_card_has_the_section_only_for_imported_rows_and_is_read_back() -> None:
     assert "## Where the imported rows are from\n\n9 rows, imported" in dataset_card_body(CARD)
     assert "Where the imported rows" not in dataset_card_body(replace(CARD, origins=[]))
@@ -103,6 +124,8 @@ def test_a_card_has_the_section_only_for_imported_rows_and_is_read_back() -> Non
         {"places": [{**PLACE, "folders": [1]}]},
         {"licence": None},
         {"rows": "9"},
+        {"only_imported": "yes"},
+        {"places": [{**PLACE, "paper": None}]},
     ],
 )
 def test_another_form_is_refused(changed: dict[str, Any]) -> None:

@@ -48,6 +48,34 @@ def test_rows_that_were_replayed_say_from_whose_logs(folder: Path) -> None:
     assert data_credit(folder) == "Ada (MIT), Bob (no licence), Cy (MIT; replayed from logs of Ansor)"
 
 
+def imported_rows(folder: Path) -> Path:
+    """Adds rows of a database to a folder: of Dan, of nobody, and a row that Dan measured himself."""
+    with DataFolder.open(folder).writer("one") as writer:
+        writer.append(row(8, contributor="Dan", licence="Apache-2.0", proposed_by="imported"))
+        writer.append(row(9, licence="MIT", proposed_by="imported"))
+        writer.append(row(10, contributor="Dan", licence="CC-BY-4.0"))
+    return folder
+
+
+def test_imported_rows_without_a_name_say_that_nobody_recorded_one(folder: Path) -> None:
+    assert data_credit(imported_rows(folder)) == (
+        "Ada (MIT), Bob (no licence), Dan (Apache-2.0), Dan (CC-BY-4.0), measurer not recorded (MIT)"
+    )
+
+
+def test_who_only_imported_rows_is_credited_for_own_measurements_alone(folder: Path) -> None:
+    assert data_credit(imported_rows(folder), importers={"Dan", "Ada"}) == (
+        "Ada (MIT), Bob (no licence), Dan (CC-BY-4.0), measurer not recorded (Apache-2.0), measurer not recorded (MIT)"
+    )
+
+
+def test_replayed_rows_are_imported_ones(folder: Path) -> None:
+    with DataFolder.open(folder).writer("two") as writer:
+        writer.append(row(11, device_id="two", contributor="Cy", licence="MIT", transplanted_from="ansor"))
+
+    assert data_credit(folder, ["two"], importers={"Cy"}) == "measurer not recorded (MIT; replayed from logs of Ansor)"
+
+
 def test_a_device_is_replayed_if_all_of_its_rows_are(folder: Path) -> None:
     with DataFolder.open(folder).writer("three") as writer:
         writer.append(row(6, device_id="three", transplanted_from="ansor"))

@@ -1,20 +1,28 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costhub.cards.card_check import check_card_text
-from costhub.cards.dataset_card import LATENCIES_PICTURE, parse
+from costhub.cards.dataset_card import LATENCIES_PICTURE, bibtex, parse
 from costhub.cards.markdown import split
 from costhub.dataset.check.folder import check_folder
+from costhub.dataset.credit import joined_credit
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import seal_state
 from costhub.errors import DataError
 from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.hub.data import load_measurements
-from costhub.hub.dataset_documents import data_facts, tables_revision, write_dataset_documents, write_sample
+from costhub.hub.dataset_documents import (
+    data_facts,
+    folder_credit,
+    tables_revision,
+    write_dataset_documents,
+    write_sample,
+)
 from costhub.hub.sources.catalogue import load_sources
 
 
@@ -187,3 +195,76 @@ def test_the_origins_of_a_card_are_those_of_its_rows() -> None:
     [origin] = card.origins
     assert (origin["rows"], origin["contributor"], origin["licence"]) == (card.rows, *card.contributors, *card.licences)
     assert parse(shipped("amd-epyc-zen5")).origins == []
+
+
+@pytest.mark.parametrize("name", ["nvidia-v100", "nvidia-k80", "amd-mi50"])
+def test_the_paper_of_imported_rows_is_cited(name: str) -> None:
+    card = parse(shipped(name))
+
+    assert "made for Roller: Fast and Efficient Tensor Compilation for Deep Learning (OSDI 2022)" in bibtex(card)
+    assert bibtex(card) in shipped(name)
+
+
+def imported(folder: Path, place: Path) -> Path:
+    """A copy of a data folder whose rows bob imported."""
+    source = DataFolder.open(folder)
+    made = DataFolder.create(place)
+    made.put_device(source.devices().to_pylist()[0])
+    made.put_workloads(source.workloads().to_pylist())
+    with made.writer(source.device_ids()[0]) as writer:
+        for row in source.measurements().to_pylist():
+            writer.append({**row, "proposed_by": "imported", "contributor": "bob", "licence": "MIT"})
+    return place
+
+
+def test_a_card_that_says_who_only_imported_rows_keeps_saying_it(measured: Any, tmp_path: Path) -> None:
+    folder = imported(measured(tmp_path / "data", count=3), tmp_path / "imported")
+    documented(folder)
+    text = (folder / "README.md").read_text()
+    assert "Measured by bob." in text
+    assert folder_credit(folder) == "bob (MIT)"
+
+    (folder / "README.md").write_text(text.replace("    places: []\n", "    places: []\n    only_imported: true\n"))
+    card = documented(folder)
+
+    assert [origin["only_imported"] for origin in card.origins] == [True]
+    assert documented(folder).origins == card.origins
+    assert "Who measured them is not known" in (folder / "README.md").read_text()
+    assert folder_credit(folder) == "measurer not recorded (MIT)"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"---\ncosthub: {dataset_card_version: 99}\n---\n\nText.\n"])
+def test_rows_are_credited_whatever_their_readme_is(content: bytes | None, measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data", count=3)
+    (folder / "README.md").unlink()
+    if content is not None:
+        (folder / "README.md").write_bytes(content)
+
+    assert folder_credit(folder) == "costhub (CC-BY-4.0)"
+
+
+MODELS = sorted(path for path in (EMBEDDED / "models").glob("*/*") if path.is_dir())
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
+def test_a_shipped_model_credits_those_who_measured_what_it_learned_from(model: Path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    learned_on = set(config["train_devices"] or [config["device_id"]])
+    folders = [EMBEDDED / "datasets" / name.partition("@")[0] for name in config["datasets"]]
+    own = {folder: learned_on & set(DataFolder.open(folder).device_ids()) for folder in folders}
+
+    credit = joined_credit(*(folder_credit(folder, sorted(own[folder])) for folder in folders))
+
+    assert all(own.values())
+    assert config["data_credit"] == credit
+    assert f"| measured by | {credit} |" in (model / "README.md").read_text()
+
+
+def test_nobody_is_said_to_have_measured_what_costhub_imported() -> None:
+    credits = {model.name: json.loads((model / "config.json").read_text())["data_credit"] for model in MODELS}
+
+    assert {name for name, credit in credits.items() if "measurer not recorded (Apache-2.0)" in credit} == {
+        *("nvidia-h200-blend", "nvidia-h200-gbt", "nvidia-h200-mlp"),
+        "any-gpu-conditioned",
+    }
+    assert [name for name, credit in credits.items() if "costhub (Apache-2.0)" in credit] == []

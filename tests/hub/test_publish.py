@@ -486,13 +486,13 @@ def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("ada-laptop", "adal", "lovelace"))
 
 
-def signed(folder: Path, contributor: str) -> Path:
+def signed(folder: Path, contributor: str, **others: Any) -> Path:
     """Writes a contributor into all rows of a data folder."""
     rows = DataFolder.open(folder).measurements().to_pylist()
     (folder / SHARD).unlink()
     with DataFolder.open(folder).writer(rows[0]["device_id"]) as writer:
         for row in rows:
-            writer.append({**row, "contributor": contributor})
+            writer.append({**row, "contributor": contributor, **others})
     return folder
 
 
@@ -523,6 +523,22 @@ def test_the_name_of_another_than_a_contributor_is_still_refused(
     with pytest.raises(RefusedError, match=r"README\.md holds 'lovelace'"):
         publish(folder, str(hub), name="lab/data", agree=True)
     assert list(hub.iterdir()) == []
+
+
+def test_the_card_in_the_hub_goes_on_saying_who_only_imported_rows(
+    measured: Any, hub: Path, unchecked: None, tmp_path: Path
+) -> None:
+    folder = signed(measured(tmp_path / "data", 0, 5), "Bob", proposed_by="imported")
+    publish(folder, str(hub), name="lab/data", agree=True)
+    card = hub / "datasets/lab/data/README.md"
+    assert "Measured by Bob." in card.read_text()
+
+    card.write_text(card.read_text().replace("    places: []\n", "    places: []\n    only_imported: true\n"))
+    publish(folder, str(hub), name="lab/data", agree=True)
+
+    assert parse(card.read_text()).origins[0]["only_imported"] is True
+    assert "Who measured them is not known" in card.read_text()
+    assert "Measured by" not in card.read_text()
 
 
 def test_a_model_names_those_who_measured(sound_model: Any, hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:

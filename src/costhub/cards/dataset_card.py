@@ -10,7 +10,14 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, get_origin, get_type_hints
 
 from costhub.cards.card_parts import bibtex_entry, device_facts, facts_table, fenced, inline, licence_entry
-from costhub.cards.dataset_origin import cited_places, is_measurer_known, is_sound_origin, measurers, origin_text
+from costhub.cards.dataset_origin import (
+    cited_works,
+    importers,
+    is_measurer_known,
+    is_sound_origin,
+    measurers,
+    origin_text,
+)
 from costhub.cards.markdown import join, split
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.dataset.check.rules import RULES
@@ -95,7 +102,9 @@ class DatasetCard:
     origins: list[dict[str, Any]] = field(default_factory=list)
     """For the imported rows, by contributor, licence and TVM: `contributor`, `licence`, `tvm_version` and
     `transplanted_from` (empty if the rows have none), `rows`, and `places`, each with `repository`, `revision`,
-    `folders` and `changed` (changes made before the import); empty if unknown."""
+    `folders`, `changed` (changes made before the import) and, where there is one, the `paper` that the rows were made
+    for; empty if unknown. `only_imported` is true where the contributor did not measure the rows, and nobody knows who
+    did."""
     warned_rows: dict[str, int] = field(default_factory=dict)
     """Rule id of `costhub check` -> number of rows it warns about."""
 
@@ -190,6 +199,21 @@ def recorded_changes(text: str) -> list[dict[str, Any]]:
         return []
     is_card = isinstance(block, dict) and "dataset_card_version" in block
     return list(parse(text).changes) if is_card else []
+
+
+def recorded_importers(text: str) -> frozenset[str]:
+    """Returns the contributors who only imported rows, as a card says; empty if it is not a dataset card of costhub.
+
+    A card that cannot be read says nothing of anyone: its rows can be used all the same.
+
+    Example:
+        >>> sorted(recorded_importers("# Data of somebody"))
+        []
+    """
+    try:
+        return importers(parse(text).origins)
+    except DataError:
+        return frozenset()
 
 
 def with_change(
@@ -436,5 +460,5 @@ def bibtex(card: DatasetCard) -> str:
         title=f"{inline(card.name)}: measured tensor programs",
         author=" and ".join(map(inline, known)) or ("{unknown}" if card.origins else "{the costhub contributors}"),
         year=str(card.changes[-1]["date"])[:4] if card.changes else "",
-        note=", ".join([f"data revision {inline(card.revision)}", *cited_places(card.origins)]),
+        note=", ".join([f"data revision {inline(card.revision)}", *cited_works(card.origins)]),
     )

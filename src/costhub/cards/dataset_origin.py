@@ -1,4 +1,4 @@
-"""Provides origin_text, cited_places and measurers: who measured the imported rows of a dataset, and their origin."""
+"""Provides origin_text, cited_works and measurers: who measured the imported rows of a dataset, and their origin."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from costhub.cards.card_parts import inline
 from costhub.terminal_text import counted
 
-IMPORTER = "costhub"
-"""The contributor of imported rows whose measurer is not recorded."""
+ONLY_IMPORTED = "only_imported"
+"""The key of an entry of `DatasetCard.origins` that is true where the contributor only imported the rows, and who
+measured them is not recorded. It is set by hand: rows have one column for the measurer, and cannot be corrected."""
 _TODAY = "0.27"
 
 
@@ -19,9 +20,12 @@ def is_sound_origin(origin: Any) -> bool:
     places = origin.get("places") if isinstance(origin, dict) else None
     if not isinstance(places, list) or not all(isinstance(origin.get(name), str) for name in texts):
         return False
+    if not isinstance(origin.get(ONLY_IMPORTED, False), bool):
+        return False
     return all(
         isinstance(place, dict)
         and all(isinstance(place.get(name), str) for name in ("repository", "revision", "changed"))
+        and isinstance(place.get("paper", ""), str)
         and isinstance(place.get("folders"), list)
         and all(isinstance(folder, str) for folder in place["folders"])
         for place in places
@@ -30,7 +34,20 @@ def is_sound_origin(origin: Any) -> bool:
 
 def is_measurer_known(origin: Mapping[str, Any]) -> bool:
     """Whether the contributor of imported rows measured them, rather than just importing them."""
-    return origin["contributor"] not in ("", IMPORTER)
+    return bool(origin["contributor"]) and not origin.get(ONLY_IMPORTED)
+
+
+def importers(origins: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The contributors who only imported the imported rows that name them.
+
+    Args:
+        origins: See `DatasetCard.origins`.
+
+    Example:
+        >>> sorted(importers([{"contributor": "ada"}, {"contributor": "bob", "only_imported": True}]))
+        ['bob']
+    """
+    return frozenset(origin["contributor"] for origin in origins if origin.get(ONLY_IMPORTED))
 
 
 def measurers(contributors: Sequence[str], origins: Sequence[Mapping[str, Any]], rows: int) -> list[str]:
@@ -42,29 +59,32 @@ def measurers(contributors: Sequence[str], origins: Sequence[Mapping[str, Any]],
         rows: Number of rows in the dataset.
 
     Example:
-        >>> measurers(["costhub"], [{"contributor": "costhub", "rows": 9}], 9)
+        >>> measurers(["ada"], [{"contributor": "ada", "rows": 9, "only_imported": True}], 9)
         []
-        >>> measurers(["costhub"], [], 9)
-        ['costhub']
+        >>> measurers(["ada"], [], 9)
+        ['ada']
     """
     is_imported = bool(origins) and sum(origin["rows"] for origin in origins) >= rows
-    is_only_importer = is_imported and any(origin["contributor"] == IMPORTER for origin in origins)
-    return [name for name in contributors if not (is_only_importer and name == IMPORTER)]
+    others = importers(origins) if is_imported else frozenset()
+    return [name for name in contributors if name not in others]
 
 
-def cited_places(origins: Sequence[Mapping[str, Any]]) -> list[str]:
+def cited_works(origins: Sequence[Mapping[str, Any]]) -> list[str]:
     """Where the imported rows are from, for a citation: each repository with the first digits of its revision, once.
+
+    The paper that they were measured for follows, if there is one.
 
     Args:
         origins: See `DatasetCard.origins`.
 
     Example:
-        >>> place = {"repository": "https://example.org/ada/logs", "revision": "0123456789abcdef"}
-        >>> cited_places([{"places": [place]}, {"places": [place]}])
-        ['from https://example.org/ada/logs, revision 0123456789ab']
+        >>> place = {"repository": "https://example.org/ada/logs", "revision": "0123456789abcdef", "paper": "On Loops"}
+        >>> cited_works([{"places": [place]}, {"places": [place]}])
+        ['from https://example.org/ada/logs, revision 0123456789ab', 'made for On Loops']
     """
     places = [place for origin in origins for place in origin["places"]]
-    texts = (f"from {inline(place['repository'])}, revision {inline(place['revision'][:12])}" for place in places)
+    texts = [f"from {inline(place['repository'])}, revision {inline(place['revision'][:12])}" for place in places]
+    texts += [f"made for {inline(place['paper'])}" for place in places if place.get("paper")]
     return list(dict.fromkeys(texts))
 
 
@@ -95,7 +115,9 @@ def _where(origin: Mapping[str, Any]) -> str:
         f"{', '.join(f'`{inline(folder)}`' for folder in place['folders'])}"
         for place in places
     ]
-    return f"They are from {'; '.join(listed)}."
+    papers = dict.fromkeys(inline(place["paper"]) for place in places if place.get("paper"))
+    made = f" They were made for {' and '.join(papers)}: cite that too." if papers else ""
+    return f"They are from {'; '.join(listed)}.{made}"
 
 
 def _changes(origin: Mapping[str, Any]) -> str:

@@ -366,9 +366,10 @@ def _stored_target(
 
 def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both models."""
-    from costhub.dataset.credit import data_credit, joined_credit
+    from costhub.dataset.credit import joined_credit
     from costhub.hub.catalogue.find import is_alike
     from costhub.hub.catalogue.hubs import read_config
+    from costhub.hub.dataset_documents import folder_credit
     from costhub.transfer.adapt import Source
     from costhub.transfer.methods.lottery import trees_note
 
@@ -388,7 +389,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
     device_id = str(row["device_id"])
-    credit = joined_credit(read_config(found.entry.folder).get("data_credit"), data_credit(target.data, [device_id]))
+    credit = joined_credit(read_config(found.entry.folder).get("data_credit"), folder_credit(target.data, [device_id]))
     return AdaptedModel(found.entry.name, device_id, done, figures, held_out, credit, target.ended(done))
 
 

@@ -188,11 +188,10 @@ def command(
 
 def _with_data(info: ModelInfo, place: DataAddress, devices: tuple[str, ...]) -> ModelInfo:
     """Records who measured the data and, for data of a hub, the dataset and its revision."""
-    from costhub.dataset.credit import data_credit
-    from costhub.hub.dataset_documents import tables_revision
+    from costhub.hub.dataset_documents import folder_credit, tables_revision
 
     known = () if place.dataset is None else (f"{place.dataset}@{tables_revision(place.folder)}",)
-    credit = data_credit(place.folder, devices)
+    credit = folder_credit(place.folder, devices)
     return replace(info, data_credit=credit, datasets=known, test_datasets=known if info.metrics else ())
 
 

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from costhub.dataset.check.texts import personal_data
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.schema import HUB_LICENCES
+from costhub.dataset.schema import HUB_LICENCES, IMPORTED
 from costhub.errors import ArgumentError
 from costhub.terminal_text import clean
 
 log = logging.getLogger("costhub")
 
+NOT_RECORDED = "measurer not recorded"
+"""Stands in a credit for whoever measured imported rows, where that is not known."""
 _SEPARATOR = ", "
+_COLUMNS = ("contributor", "licence", "proposed_by", "transplanted_from")
 
 
-def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> str | None:
-    """Names the contributors of measurements and their licences, for the models that train on them.
+def data_credit(
+    folder: str | Path, device_ids: Sequence[str] | None = None, *, importers: Collection[str] = ()
+) -> str | None:
+    """Names who measured the data and the licences, for the models that train on them.
+
+    The contributor of a row is who measured it. Imported rows without one are credited to `NOT_RECORDED`; other rows
+    without one are not credited.
 
     Args:
         folder: The data folder.
         device_ids: The devices; all by default.
+        importers: Contributors who did not measure the imported rows that name them, as the card of a dataset may say
+            (`only_imported` of its origins).
 
     Returns:
-        ``NAME (LICENCE), NAME (LICENCE)``; None where no row names a contributor. A licence is followed by the compiler
+        ``NAME (LICENCE), NAME (LICENCE)``; None where nobody is credited. A licence is followed by the compiler
         whose log the rows were replayed from, if any.
 
     Raises:
@@ -36,19 +47,36 @@ def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> 
 
     Example:
         >>> from costhub.hub.catalogue.hubs import dataset_folders
-        >>> data_credit(dataset_folders()["costhub/nvidia-h200"])
-        'costhub (Apache-2.0)'
+        >>> data_credit(dataset_folders()["costhub/nvidia-h200"], importers={"costhub"})
+        'measurer not recorded (Apache-2.0)'
         >>> data_credit(dataset_folders()["costhub/nvidia-k80"])
         'microsoft/nnfusion (MIT; replayed from logs of Ansor)'
     """
-    columns = ["contributor", "licence", "transplanted_from"]
     credits: set[tuple[str, str]] = set()
-    for batch in DataFolder.open(folder).iter_measurements(device_ids, columns):
-        for row in pa.Table.from_batches([batch]).group_by(columns).aggregate([]).to_pylist():
+    for batch in DataFolder.open(folder).iter_measurements(device_ids, _COLUMNS):
+        for row in pa.Table.from_batches([batch]).group_by(list(_COLUMNS)).aggregate([]).to_pylist():
             compiler = row["transplanted_from"]
             replayed = f"; replayed from logs of {compiler.capitalize()}" if compiler else ""
-            credits.add((row["contributor"] or "", f"{row['licence'] or 'no licence'}{replayed}"))
+            credits.add((_measurer(row, importers), f"{row['licence'] or 'no licence'}{replayed}"))
     return _SEPARATOR.join(f"{name} ({licence})" for name, licence in sorted(credits) if name) or None
+
+
+def _measurer(row: Mapping[str, Any], importers: Collection[str]) -> str:
+    """Who measured a row; empty where nobody is to be credited."""
+    name = row["contributor"] or ""
+    return NOT_RECORDED if is_imported(row) and (not name or name in importers) else name
+
+
+def is_imported(row: Mapping[str, Any]) -> bool:
+    """Whether a row was imported, not measured by costhub, as its `proposed_by` and `transplanted_from` say.
+
+    Example:
+        >>> is_imported({"proposed_by": "imported", "transplanted_from": None})
+        True
+        >>> is_imported({"proposed_by": "random", "transplanted_from": None})
+        False
+    """
+    return row["proposed_by"] == IMPORTED or bool(row["transplanted_from"])
 
 
 def is_replayed(folder: str | Path, device_id: str) -> bool:

@@ -18,6 +18,8 @@ MOST_TARGET_BYTES = 16 << 10
 """The longest target that a row, or a record of a database, may have; TVM parses each."""
 HUB_LICENCES = frozenset({"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"})
 """Licences, in small letters, that the Hugging Face hub knows by name, and that rows of a contribution may have."""
+IMPORTED = "imported"
+"""`proposed_by` of rows from databases of MetaSchedule, which do not record which search proposed a program."""
 
 TABLE_KEY = b"costhub.table"
 VERSION_KEY = b"costhub.schema_version"

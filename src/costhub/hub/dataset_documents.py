@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,21 @@ from costhub.cards.dataset_card import (
     complete_dataset_card,
     dataset_tags,
     purpose,
+    recorded_importers,
     with_change,
 )
-from costhub.cards.dataset_origin import measurers
-from costhub.cards.markdown import CARD
+from costhub.cards.dataset_origin import ONLY_IMPORTED, measurers
+from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
+from costhub.dataset.credit import data_credit, is_imported
 from costhub.dataset.croissant import CROISSANT, CroissantFacts, croissant_text
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.import_records import PROPOSED_BY
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.shards.shard import write_shard
 from costhub.dataset.shards.shard_set import shard_name
 from costhub.dataset.splits.split import list_splits
 from costhub.dataset.stats.observations import read_observations
-from costhub.files import write_replacing
+from costhub.errors import DataError
+from costhub.files import read_regular, write_replacing
 from costhub.hub.remote.address import HF_PREFIX
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.sources.catalogue import load_sources
@@ -119,6 +121,7 @@ def write_dataset_documents(
     date: str,
     version: str | None = None,
     warned_rows: Mapping[str, int] | None = None,
+    importers: Collection[str] = (),
 ) -> DatasetCard:
     """Writes the card of a data folder, a sample of its rows, a picture of its latencies and `croissant.json`.
 
@@ -126,13 +129,14 @@ def write_dataset_documents(
 
     Args:
         place: The data folder, without journals.
-        text: The README written by people, or that of a new data folder.
+        text: The README written by people, or that of a new data folder; a card says who only imported rows.
         name: Name of the data on the card.
         address: The address for `costhub.load_measurements`.
         changes: The versions so far; see `dataset_card.with_change`.
         date: Date of this version, ISO 8601.
         version: Tag of this version.
         warned_rows: Rule id of `costhub check` -> number of rows it warns about; none by default.
+        importers: Contributors who only imported rows, beside those of whom `text` says so.
 
     Raises:
         DataError: A row has no licence, or the README has no block of YAML.
@@ -159,7 +163,7 @@ def write_dataset_documents(
         changes=with_change(changes, date=date, version=version, rows=facts.total, revision=revision),
         transplanted_from=_compilers(place),
         warned_rows=dict(warned_rows or {}),
-        origins=_origins(place, address),
+        origins=_origins(place, address, {*importers, *recorded_importers(text)}),
     )
     (place / CARD).write_text(complete_dataset_card(text, card), encoding="utf-8")
     write_replacing(place / CROISSANT, croissant_text(place, croissant_facts(card)).encode())
@@ -181,6 +185,32 @@ def croissant_facts(card: DatasetCard) -> CroissantFacts:
         date=str(card.changes[-1]["date"]) if card.changes else "",
         versions=len(card.changes),
     )
+
+
+def folder_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> str | None:
+    """Names who measured the data of a folder, as `data_credit` does, but not those who only imported them.
+
+    Args:
+        folder: The data folder; its card says who only imported rows. A folder may have none.
+        device_ids: The devices; all by default.
+
+    Raises:
+        DataError: The folder cannot be read, or has no such device.
+
+    Example:
+        >>> from costhub.hub.catalogue.hubs import dataset_folders
+        >>> folder_credit(dataset_folders()["costhub/nvidia-h200"])
+        'measurer not recorded (Apache-2.0)'
+    """
+    return data_credit(folder, device_ids, importers=recorded_importers(_card_text(Path(folder))))
+
+
+def _card_text(folder: Path) -> str:
+    """The README of a data folder; empty where it cannot be read as text, which keeps nobody from using the rows."""
+    try:
+        return read_regular(folder / CARD, limit=4 * MAX_CARD_CHARACTERS, error=DataError).decode("utf-8")
+    except (DataError, UnicodeDecodeError):
+        return ""
 
 
 def tables_revision(place: Path) -> str:
@@ -276,12 +306,13 @@ def _compilers(place: Path) -> list[str]:
     return sorted({name for batch in batches for name in pc.unique(batch.column(0)).to_pylist() if name})
 
 
-def _origins(place: Path, address: str) -> list[dict[str, Any]]:
+def _origins(place: Path, address: str, importers: Collection[str]) -> list[dict[str, Any]]:
     """The imported rows of a data folder, in the form of `DatasetCard.origins`.
 
     Args:
         place: The data folder.
         address: Of the dataset; the catalogue of sources lists the origins of those shipped with costhub.
+        importers: Contributors who did not measure the rows that they imported.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     for batch in DataFolder.open(place).iter_measurements(columns=_ORIGIN_COLUMNS):
@@ -291,9 +322,10 @@ def _origins(place: Path, address: str) -> list[dict[str, Any]]:
     found = []
     for key, rows in sorted(counts.items()):
         values = dict(zip(_ORIGIN_COLUMNS, key, strict=True))
-        is_imported = values.pop("proposed_by") == PROPOSED_BY or values["transplanted_from"]
-        if is_imported:
-            found.append({**values, "rows": rows, "places": _places(address, values["contributor"])})
+        if is_imported(values):
+            del values["proposed_by"]
+            only = {ONLY_IMPORTED: True} if values["contributor"] in importers else {}
+            found.append({**values, "rows": rows, "places": _places(address, values["contributor"]), **only})
     return found
 
 
@@ -303,7 +335,8 @@ def _places(address: str, contributor: str) -> list[dict[str, Any]]:
     for source in load_sources():
         if (source.dataset, source.contributor) == (address, contributor):
             at = (source.repository, source.revision)
-            empty = {"repository": at[0], "revision": at[1], "folders": [], "changed": ""}
+            paper = {"paper": source.paper} if source.paper else {}
+            empty = {"repository": at[0], "revision": at[1], "folders": [], "changed": "", **paper}
             entry = places.setdefault(at, empty)
             entry["folders"].append(source.folder)
             entry["changed"] = " ".join(filter(None, (entry["changed"], source.changed)))

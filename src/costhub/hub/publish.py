@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.cards import model_card
 from costhub.cards.card_check import check_card
-from costhub.cards.dataset_card import PICTURES, SAMPLE, recorded_changes
+from costhub.cards.dataset_card import PICTURES, SAMPLE, recorded_changes, recorded_importers
 from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
 from costhub.cards.model_facts import ADDRESSED_VERSION
 from costhub.dataset.check.folder import check_folder
@@ -348,30 +347,31 @@ def _address_model_card(folder: Path, address: str) -> None:
 def _write_dataset_card(
     repo: Repository, ready: Staged, head: Head | None, tag: str | None, address: str, warnings: Sequence[Finding]
 ) -> None:
-    """Writes the card of a dataset, which continues the list of versions of the card in the hub."""
-    text = read_card(ready.folder / CARD)
+    """Writes the card of a dataset, which keeps the versions and the importers that the card in the hub names."""
+    text, earlier = read_card(ready.folder / CARD), _earlier_card(repo, head)
     changes = recorded_changes(text)
-    if head is not None and CARD in head.files and head.sizes.get(CARD, 0) <= MAX_CARD_CHARACTERS:
-        changes = _recorded_changes(repo.fetch(head, CARD)) or changes
     write_dataset_documents(
         ready.folder,
         text,
         name=repo.name,
         address=address,
-        changes=changes,
+        changes=recorded_changes(earlier) or changes,
         date=datetime.now(timezone.utc).date().isoformat(),
         version=tag,
         warned_rows=warned_rows(warnings),
+        importers=recorded_importers(earlier),
     )
     check_card(read_card(ready.folder / CARD), CARD)
 
 
-def _recorded_changes(card: Path) -> list[dict[str, Any]]:
-    """The versions listed on a card in a hub."""
+def _earlier_card(repo: Repository, head: Head | None) -> str:
+    """The card in a hub; empty where there is none that costhub could have written."""
+    if head is None or CARD not in head.files or head.sizes.get(CARD, 0) > MAX_CARD_CHARACTERS:
+        return ""
     try:
-        return recorded_changes(card.read_text(encoding="utf-8"))
+        return repo.fetch(head, CARD).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return []  # not a costhub card
+        return ""
 
 
 def _version_files(repo: Repository, head: Head) -> set[str]:

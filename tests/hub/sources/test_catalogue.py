@@ -36,6 +36,8 @@ def test_the_catalogue_that_comes_with_costhub() -> None:
     assert all(source.repository.startswith("https://github.com/") for source in sources)
     assert all(bool(source.rows) == bool(source.rows_from) for source in sources)
     assert len({(source.repository, source.revision, source.folder) for source in sources}) == len(sources)
+    roller = "Roller: Fast and Efficient Tensor Compilation for Deep Learning (OSDI 2022)"
+    assert {source.contributor: source.paper for source in sources if source.paper} == {"microsoft/nnfusion": roller}
 
 
 def test_a_source_has_what_its_repository_says(tmp_path: Path) -> None:
@@ -68,6 +70,7 @@ def test_patterns_find_several_and_slips_are_named() -> None:
         {"licence": "MIT\x1b[31m"},
         {"contributor": None},
         {"format": "pickle"},
+        {"paper": 7},
         {"unheard": 1},
     ],
 )

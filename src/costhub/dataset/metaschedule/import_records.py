@@ -12,13 +12,11 @@ from typing import Any, Protocol
 from costhub.dataset.metaschedule.import_pool import ReplayCall, ReplayedTraces
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import Arguments, ImportReport, Line, Record, parse_record
+from costhub.dataset.schema import IMPORTED
 from costhub.dataset.shards.layout import record_key
 from costhub.dataset.trace import program_id, record_id
 from costhub.errors import DataError
 from costhub.versions import costhub_version
-
-PROPOSED_BY = "imported"
-"""The value of `proposed_by` in every imported row: databases do not record which search proposed a program."""
 
 OutcomeKey = int
 _CHUNK_RECORDS = 64
@@ -35,7 +33,7 @@ class ImportSource:
     licence: str | None
     session: str
     """Names the database or log in every row."""
-    proposed_by: str = PROPOSED_BY
+    proposed_by: str = IMPORTED
     transplanted_from: str | None = None
     """The compiler whose code was measured, if TVM only replays its schedule."""
 

@@ -59,6 +59,8 @@ class PublicSource:
     """The dataset of the package made from it, such as ``costhub/nvidia-v100``."""
     changed: str = ""
     """What was changed before the import, as sentences."""
+    paper: str = ""
+    """The paper that it was measured for, with year and venue; empty if there is none."""
 
 
 def load_sources(path: str | Path = SOURCES_FILE) -> tuple[PublicSource, ...]:
@@ -159,7 +161,7 @@ def _checked(entry: Mapping[str, Any], path: str | Path) -> PublicSource:
 def _rules(source: PublicSource) -> Iterator[tuple[str, bool]]:
     """Yields each field, and whether its value is usable."""
     texts = ("name", "format", "repository", "revision", "folder", "device", "licence", "contributor")
-    for name in (*texts, "rows_from", "target", "tvm", "note", "dataset", "changed"):
+    for name in (*texts, "rows_from", "target", "tvm", "note", "dataset", "changed", "paper"):
         value = getattr(source, name)
         is_text = isinstance(value, str) and len(value) < 1000 and value.isprintable()
         yield name, is_text and bool(value or name not in texts)
