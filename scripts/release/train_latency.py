@@ -12,12 +12,13 @@ from typing import Any
 import click
 
 from costhub.api.estimating.estimate import PREDICTOR
+from costhub.dataset.credit import joined_credit
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
 from costhub.dataset.workload_numbers import workload_numbers
 from costhub.hub.catalogue.devices import device_rows, load_devices
 from costhub.hub.catalogue.hubs import EMBEDDED
-from costhub.hub.dataset_documents import tables_revision
+from costhub.hub.dataset_documents import folder_credit, tables_revision
 from costhub.hub.remote.manifest import write_manifest
 from costhub.models.latency.inputs import device_figures
 from costhub.models.latency.pools import Pool, Vector, read_pools
@@ -109,4 +110,12 @@ from the numbers of both ({table.inputs.shape[1]} columns), and intervals by cro
 - `model.ubj` holds the trees; `config.json` the quantiles of the residuals, the curve over trials, versions and seed;
   `manifest.json` the hashes.
 - How far off it is on workloads, networks and devices that it has not learned from: docs/estimate.md of costhub.
+- Who measured the data, and their licences: {_credit(predictor)}.
+- The predictor itself is under CC-BY-4.0 (https://creativecommons.org/licenses/by/4.0/), like the data of the CPUs.
 """
+
+
+def _credit(predictor: LatencyPredictor) -> str | None:
+    """Who measured the datasets that it learned from."""
+    names = [name.partition("@")[0].removeprefix("costhub/") for name in predictor.facts["datasets"]]
+    return joined_credit(*(folder_credit(DATASETS / name) for name in names))
