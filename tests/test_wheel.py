@@ -61,7 +61,10 @@ def test_holds_nothing_but_the_package_and_its_metadata(wheel_files: set[str]) -
     assert [path for path in wheel_files if path.endswith(".pyc")] == []
 
 
-def test_names_the_command_and_the_licence(wheel_files: set[str]) -> None:
+def test_names_the_command_and_the_licences(wheel_files: set[str]) -> None:
     names = {"/".join(path.split("/")[1:]) for path in wheel_files if ".dist-info/" in path}
 
-    assert {"entry_points.txt", "licenses/LICENSE"} <= names
+    place = "licenses/src/costhub/hub/embedded/datasets/costhub"
+    imported = ("nvidia-a100", "nvidia-h200", "nvidia-k80", "nvidia-v100", "amd-mi50")
+    texts = {f"{place}/{name}/LICENSE.md" for name in imported}
+    assert {"entry_points.txt", "licenses/LICENSE", "licenses/NOTICE", *texts} <= names
