@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
+from costhub.hub.sources.catalogue import load_sources
 
 Result = Mapping[str, Any]
 
@@ -157,9 +158,11 @@ def register_tiles_table(result: Result) -> str:
 
 
 def old_databases_table(result: Result) -> str:
-    """One line per database: who wrote it, and what came in."""
+    """One line per database: who wrote it, its licence in the catalogue of sources, and what came in."""
+    licences = {source.contributor: source.licence for source in load_sources()}
     columns = [
         TableColumn("origin", "database"),
+        TableColumn("licence", "licence"),
         TableColumn("tvm", "TVM"),
         TableColumn("form", "form"),
         number("workloads", "workloads", ",d"),
@@ -173,7 +176,8 @@ def old_databases_table(result: Result) -> str:
         for row in result["rows"]
         for why, count in row["reasons"].items()
     ]
-    return "\n\n".join([markdown_table(result["rows"], columns), *(["\n".join(reasons)] if reasons else [])])
+    rows = [{**row, "licence": licences.get(row["origin"])} for row in result["rows"]]
+    return "\n\n".join([markdown_table(rows, columns), *(["\n".join(reasons)] if reasons else [])])
 
 
 def doctor_table(result: Result) -> str:

@@ -20,6 +20,9 @@ from scripts.tables.networks import ENGINE_TITLES, best_of_float32
 from scripts.tables.search import LIGHT
 
 MODELS = EMBEDDED / "models"
+BENNU = "[lac-dcc/bennu](https://github.com/lac-dcc/bennu)"
+NNFUSION = "[microsoft/nnfusion](https://github.com/microsoft/nnfusion)"
+"""Who measured the data that were imported."""
 DEVICES = {
     "amd-epyc-zen5-2c": "AMD EPYC (Zen 5), 2 threads",
     "intel-xeon-graniterapids-2c": "Intel Xeon (Granite Rapids), 2 threads",
@@ -161,9 +164,13 @@ def box(_: Path) -> str:
             "two AMD EPYCs (Zen 4, Zen 3) and two Intel Xeons (Granite Rapids, Emerald Rapids): 1 and 2 threads, "
             "and ten workloads of the last densely with AVX2",
         ),
-        ("nvidia-h200", "an NVIDIA H200, imported from a MetaSchedule database"),
-        ("nvidia-a100", "an NVIDIA A100, imported from databases of TVM 0.16"),
-        ("nvidia-v100 nvidia-k80 amd-mi50", "a V100, a K80 and an MI50, replayed from logs of Ansor (TVM 0.7)"),
+        ("nvidia-h200", "an NVIDIA H200, imported from a MetaSchedule database whose authors are not recorded"),
+        ("nvidia-a100", f"an NVIDIA A100, imported from databases of {BENNU} (TVM 0.16)"),
+        (
+            "nvidia-v100 nvidia-k80 amd-mi50",
+            f"a V100, a K80 and an MI50, replayed from {NNFUSION}'s logs of Ansor (TVM 0.7), "
+            "made for *Roller* (OSDI 2022)",
+        ),
     ):
         names = folder.split()
         lines.append(

@@ -79,8 +79,18 @@ def test_old_databases_are_listed_with_what_was_refused() -> None:
 
     shown = DATA_TABLES["old_databases"]({"rows": [{**row, "refused": 4, "reasons": {"it is blank.": 4}}]})
 
-    assert "| a/b | 0.16 | JSON | 2 | 1,200 | 3 | 0 | 4 |" in shown
+    assert "| a/b | - | 0.16 | JSON | 2 | 1,200 | 3 | 0 | 4 |" in shown
     assert shown.endswith("- a/b, 4 refused: it is blank.")
+
+
+def test_old_databases_have_the_licence_of_the_catalogue() -> None:
+    row = {"tvm": "0.16", "form": "JSON", "workloads": 2, "ok": 1, "failed": 0, "duplicates": 0, "refused": 0}
+    rows = [{**row, "origin": origin, "reasons": {}} for origin in ("lac-dcc/bennu", "mlc-ai/web-llm")]
+
+    shown = DATA_TABLES["old_databases"]({"rows": rows})
+
+    assert "| lac-dcc/bennu | MIT | 0.16 |" in shown
+    assert "| mlc-ai/web-llm | Apache-2.0 | 0.16 |" in shown
 
 
 def test_devices_that_share_no_program_are_shown_too_and_parts_of_a_chip_are_not() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.bench.common.machine import RESULTS
-from scripts.tables.front import ENGINES, engines_front, network_front, ranking_front, recipe_on
+from scripts.tables.front import ENGINES, box, engines_front, network_front, ranking_front, recipe_on
 from scripts.tables.search import LIGHT
 
 ABOUT = {"machine": "m", "date": "2026-01-02T03:04:05", "versions": {"costhub": "1.0"}}
@@ -111,3 +111,12 @@ def test_a_recipe_is_judged_on_the_held_out_workloads_alone() -> None:
     assert found == (pytest.approx(0.6), pytest.approx(0.7))
     with pytest.raises(ValueError, match="1 of 2 workloads"):
         recipe_on({ids[0], "d" * 12}, [row])
+
+
+def test_the_box_names_where_imported_data_are_from() -> None:
+    lines = {line.split("`")[1]: line for line in box(RESULTS).splitlines()[2:]}
+
+    assert "[lac-dcc/bennu](https://github.com/lac-dcc/bennu)" in lines["nvidia-a100"]
+    assert "[microsoft/nnfusion](https://github.com/microsoft/nnfusion)'s logs" in lines["nvidia-v100"]
+    assert "*Roller*" in lines["nvidia-v100"]
+    assert "authors are not recorded" in lines["nvidia-h200"]
