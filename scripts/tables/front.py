@@ -41,7 +41,11 @@ LIBRARIES = {
 """Form of a network in the results -> title; a form that no row has gets no column."""
 ENGINES = "engines_emeraldrapids_now"
 """The results of whole networks beside other engines, with today's code."""
-SHORT = {"BERT-base, 128 tokens": "BERT-base", "GPT-2, 128 tokens": "GPT-2", "GPT-2, 1 token after 128": "GPT-2, 1 token"}
+SHORT = {
+    "BERT-base, 128 tokens": "BERT-base",
+    "GPT-2, 128 tokens": "GPT-2",
+    "GPT-2, 1 token after 128": "GPT-2, 1 token",
+}
 """Network -> title of a narrow column."""
 SEARCHES = {(LIGHT, 64): "stock TVM, 64 trials", ("costhub", 16): "costhub, 16", ("costhub", 32): "costhub, 32"}
 """(Method, trials for each kernel) -> title."""

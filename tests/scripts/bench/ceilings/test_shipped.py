@@ -71,7 +71,7 @@ def test_a_variant_changes_the_trees_and_nothing_else() -> None:
     assert more.options == ("base=blend", "members=gbt(objective=log,rounds=400,learning_rate=0.05) mlp")
     assert (more.dataset, more.devices, more.split) == (release.dataset, release.devices, release.split)
     # The variant is what trees are that nobody says anything of.
-    assert MORE == f"{GbtOptions().rounds} trees at {GbtOptions().learning_rate}"
+    assert f"{GbtOptions().rounds} trees at {GbtOptions().learning_rate}" == MORE
 
 
 def test_a_recipe_without_what_a_variant_changes_is_refused() -> None:
