@@ -77,4 +77,4 @@ def test_the_notice_says_of_which_data_nobody_recorded_who_measured_them() -> No
     unknown = [folder.name for folder in DATASETS if any(each.get("only_imported") for each in card(folder).origins)]
 
     assert unknown == ["nvidia-h200"]
-    assert "who measured is not recorded" in entry_of("nvidia-h200")
+    assert "who measured it is not recorded" in entry_of("nvidia-h200")

@@ -97,6 +97,19 @@ def report_of(names: list[str], out: Path, **more: object) -> TuneReport:
     return TuneReport(results, out, dict.fromkeys(names, 1.0), [], DEVICE, about, read_report(out))
 
 
+@pytest.mark.parametrize(("measured", "space"), [(["a"], "llvm"), ([], "blocked")])
+def test_a_search_that_measured_nothing_leaves_the_space_as_it_was(
+    tmp_path: Path, measured: list[str], space: str
+) -> None:
+    def searched(drawn_from: str, order: list[str]) -> TuneReport:
+        report = report_of(["a"], tmp_path)
+        return replace(report, results=[replace(report.results[0], space=drawn_from)], order=order)
+
+    searched("blocked", ["a", "a"]).write()
+
+    assert [row["space"] for row in searched("llvm", measured).write()["workloads"]] == [space]
+
+
 def test_a_report_keeps_what_earlier_searches_in_its_folder_found(tmp_path: Path) -> None:
     for names, model, networks in ((["a", "b"], "first", [NETWORK]), (["c"], "second", []), (["b"], "third", [])):
         report = report_of(names, tmp_path, model=model)

@@ -35,14 +35,12 @@ from costhub.models.architectures import ARCHITECTURES
 from costhub.models.evaluate import evaluate
 from costhub.models.protocol import CostModel
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import DATASET, DATASETS, DEVICE, small_folder
+from scripts.bench.common.data import BLOCKED, DATASET, DATASETS, DEVICE, small_folder
 from scripts.bench.common.rows import RowFile
 from scripts.bench.common.synthetic import good_keys
 from scripts.bench.models.runs import SCORED, rate
 from scripts.release.train import RELEASES, ModelRelease, dataset, trained
 
-BLOCKED = "blocked-40-seed0"
-"""A split of one chip's dataset, whose tested kernels are in blocked layouts; no recipe learns from them."""
 SHIPPED, QUICK = "as shipped", "quick form"
 QUICK_SPLIT = "one-of-two"
 VARIANTS: Mapping[str, Mapping[str, str]] = {
@@ -147,7 +145,16 @@ def places(release: ModelRelease, data: Path) -> Iterator[tuple[str, Path, list[
 
 
 def held_out_programs(release: ModelRelease, data: Path) -> Iterator[HeldOut]:
-    """The programs that models rank, by split and device."""
+    """The programs that models rank, by split and device.
+
+    Raises:
+        click.ClickException: The folder lacks devices that the recipe learns from, as one that was joined for another.
+    """
+    if lacking := set(release.devices or (release.device,)) - set(DataFolder.open(data).device_ids()):
+        raise click.ClickException(
+            f"{data} has no measurements of {', '.join(sorted(lacking))}, from which {name_of(release)} learns: choose "
+            "another folder with --data."
+        )
     for split, place, devices in places(release, data):
         tested = set(load_split(place, split).test)
         for device_id, device in device_rows(data, devices).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -22,6 +23,7 @@ from scripts.bench.engines.profiles import in_child
 
 BFLOAT16 = "bfloat16"
 _PROBE_S, _PROBE_TIMEOUT_S = 3.0, 60.0
+_EMPTY_ROUNDS = 5
 
 
 def warm_up(engines: Iterable[str], threads: int) -> float:
@@ -36,9 +38,12 @@ def warm_up(engines: Iterable[str], threads: int) -> float:
     """
     for package in (*dict.fromkeys(ENGINES[name].package for name in engines), "tvm"):
         in_child_text(partial(import_package, package), threads)
-    start = time.perf_counter()
-    in_child_text(partial(import_package, "numpy"), threads)  # as all inputs are NumPy arrays
-    return time.perf_counter() - start
+    spent = []
+    for _ in range(_EMPTY_ROUNDS):
+        start = time.perf_counter()
+        in_child_text(partial(import_package, "numpy"), threads)  # as all inputs are NumPy arrays
+        spent.append(time.perf_counter() - start)
+    return statistics.median(spent)
 
 
 def import_package(name: str) -> str:

@@ -19,7 +19,7 @@ from costhub.hub.data import find_data
 from costhub.models.evaluate import METRICS
 from costhub.names import close_names
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import DATASETS, SplitPart, own_copy, own_folder
+from scripts.bench.common.data import BLOCKED, DATASETS, SplitPart, own_copy, own_folder
 from scripts.bench.common.rows import RowFile
 from scripts.bench.models.grid import GRIDS, TWO_PASSES, GridEntry
 from scripts.bench.models.runs import KEY, key_of, run
@@ -27,8 +27,6 @@ from scripts.bench.models.tasks import DeviceData
 from scripts.release.train import EMERALD, MANY, RELEASES, dataset
 from scripts.tables.models import summaries
 
-BLOCKED = "blocked-40-seed0"
-"""A split of EMERALD. What it holds out of its kernels in blocked layouts is on no side of `MANY`."""
 COLUMNS = (
     *(TableColumn(name, name) for name in ("device", "split", "model", "objective", "spec", "variant")),
     *(part for name in METRICS for part in (number(name, name), number(f"{name}_se", "se"))),

@@ -113,8 +113,7 @@ def _by_workload(rows: list[Row], side: Side) -> dict[str, dict[str, float]]:
 def curves_of(rows: list[Row]) -> dict[Curve, list[Point]]:
     """The points of every learning curve, the smallest first; all the data are a point of both kinds."""
     curves: dict[Curve, list[Point]] = {}
-    whole = {id(row) for row in of_whole_seeds(rows)}
-    rows = [row for row in rows if id(row) in whole]
+    rows = of_whole_seeds(rows)
     for line in summaries(rows):
         found = POINT.match(line["variant"])
         if found is None:

@@ -176,5 +176,8 @@ def two_dates_table(names: Sequence[str], results: Path) -> str:
         results: The folder of result files.
     """
     before, after = (read(results, name) for name in names)
-    dates = f"Before: {before['date'][:10]}, costhub {version_of(before)}; after: {after['date'][:10]}."
-    return f"{kernels_beside_table(before, after)}\n\n{dates}"
+    when = [
+        f"{title}: {each['date'][:10]}, costhub {version_of(each)}. {_peak_text(each, {_FLOAT32})}"
+        for title, each in (("Before", before), ("After", after))
+    ]
+    return f"{kernels_beside_table(before, after)}\n\n{' '.join(when)}"

@@ -148,8 +148,7 @@ def warn_of_other_space(
     """
     from costhub.collector.propose.spaces import space_for
 
-    rows = [row for row in earlier["workloads"] if row.get("device") == device_id] if earlier else []
-    before = {row["workload"]: str(row["space"]) for row in rows if row.get("space") is not None}
+    before = _spaces(earlier, device_id)
     own = {job.name: space_for(job.mod, asked).name for job in jobs if job.name in before}
     changed = [name for name, space in own.items() if space != before[name]]
     if changed:
@@ -160,6 +159,12 @@ def warn_of_other_space(
             "folder.",
             *(out, theirs, ours),
         )
+
+
+def _spaces(earlier: Mapping[str, Any] | None, device_id: str) -> dict[str, str]:
+    """Workload -> the design space of its programs on a device, as far as an earlier report says."""
+    rows = [row for row in earlier["workloads"] if row.get("device") == device_id] if earlier else []
+    return {row["workload"]: str(row["space"]) for row in rows if row.get("space") is not None}
 
 
 def _not_a_report(path: Path) -> DataError:
@@ -216,9 +221,12 @@ class TuneReport:
 
         device = complete_device_row(self.device)
         engines = engine_versions(form for network in networks for form in network.latencies)
+        before = _spaces(self.earlier, device["device_id"])
         rows = [
             {
                 **result.to_json(),
+                # A search that measured nothing leaves the space as it was: that of the programs in the folder.
+                "space": result.space if result.workload in self.order else before.get(result.workload, result.space),
                 "device": device["device_id"],
                 "weight": self.weights[result.workload],
                 "trials_untimed": result.trials - sum(name == result.workload for name in self.order),

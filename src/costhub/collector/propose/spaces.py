@@ -38,8 +38,8 @@ class NamedSpace:
         """
         if self.kind not in (None, kind):
             raise WorkloadError(
-                f"The design space {self.name!r} is for {self.kind} targets, but this one is of kind {kind}; "
-                f"use --space {DEFAULT}."
+                f"The design space {self.name!r} is for {self.kind} targets, but this one is of kind {kind}: name "
+                "another one, or leave out --space."
             )
 
     def generator(self, target: Any) -> Any:

@@ -18,13 +18,13 @@ from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.models.trees.gbt import GbtOptions
 from scripts.bench.ceilings import shipped
 from scripts.bench.ceilings.shipped import (
-    BLOCKED,
     KEY,
     METRICS,
     QUICK,
     RATES,
     SHIPPED,
     VARIANTS,
+    held_out_programs,
     joined,
     main,
     over_devices,
@@ -37,7 +37,7 @@ from scripts.bench.ceilings.shipped import (
     training_summary,
     varied,
 )
-from scripts.bench.common.data import DATASETS
+from scripts.bench.common.data import BLOCKED, DATASETS
 from scripts.release.train import CPUS, EMERALD, GPUS, MANY, RELEASES, ModelRelease
 from scripts.tables.release import shipped_table
 
@@ -146,6 +146,11 @@ def test_data_whose_joining_was_interrupted_are_not_there(tmp_path: Path, monkey
         joined("a", tmp_path / "joined", str(tmp_path / "scratch"))
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_were_joined_for_another_recipe_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(click.ClickException, match="has no measurements of amd-mi50, .*from which any-gpu-conditioned"):
+        list(held_out_programs(release_of("any-gpu"), small_data(tmp_path)))
 
 
 def test_the_quick_form_has_a_workload_on_each_side_and_few_trees(tmp_path: Path) -> None:

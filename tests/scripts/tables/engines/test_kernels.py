@@ -119,7 +119,8 @@ def test_two_files_are_read_by_their_names(tmp_path: Path) -> None:
     shown = two_dates_table(("old", "new"), tmp_path).splitlines()
 
     assert shown[2].endswith("| 0.25 |")
-    assert shown[-1] == "Before: 2026-01-01, costhub 1.0; after: 2026-01-02."
+    peak = "Peak: 200 GFLOP/s in float32."
+    assert shown[-1] == f"Before: 2026-01-01, costhub 1.0. {peak} After: 2026-01-02, costhub 1.0. {peak}"
 
 
 def test_files_without_these_figures_are_not_measured() -> None:
