@@ -18,6 +18,7 @@ BENCHMARKS = {
     "noise": "collecting.noise",
     "repeats": "collecting.repeats",
     "probe": "collecting.probe",
+    "active-learning": "collecting.active_learning",
     "torture": "collecting.torture",
     "kill": "collecting.kill",
     "kills": "collecting.kills",

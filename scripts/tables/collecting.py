@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
+from scripts.tables.models import plus_minus
 
 Result = Mapping[str, Any]
 
@@ -241,6 +242,64 @@ def boards_table(result: Result) -> str:
     return f"{markdown_table(rows, columns)}\n\n{result['note']}"
 
 
+def active_learning_table(result: Result) -> str:
+    """One table per device and model: what each way of choosing gives, and how many programs at random give as much."""
+    rows: Sequence[Result] = result["summary"]
+    columns = [
+        TableColumn("strategy", "what is measured"),
+        number("share", "of the pool", ".0%"),
+        number("programs", "programs", ",.0f"),
+        *(TableColumn(f"{name}_text", _METRICS[name], align="right") for name in _METRICS),
+        TableColumn("gain_text", "pairs, gain over random", align="right"),
+        *(TableColumn(f"{name}_equal_text", f"random, same {_METRICS[name]}", align="right") for name in _COUNTED),
+        TableColumn("saved_text", "saved", align="right"),
+    ]
+    parts = []
+    for pool in result["pools"]:
+        for model in dict.fromkeys(row["model"] for row in rows):
+            own = [row for row in rows if (row["device"], row["model"]) == (pool["device"], model)]
+            at_random = [round(row["programs"]) for row in own if row["strategy"] == result["random"]]
+            lines = [_chosen(row, min(at_random), max(at_random)) for row in own]
+            parts.append(f"**{pool['device']}**, {model}. {_pool(pool)}\n\n{markdown_table(lines, columns)}")
+    note = (
+        f"Means over {result['seeds']} seeds, on {result['workloads']} held-out workloads; ± is the standard error "
+        f"over these, of a gain that of the differences. In brackets is what {result['level']:.0%} of "
+        f"{result['resamples']:,} bootstraps of the workloads give. Programs are saved against as many at random as "
+        "have the same pairs."
+    )
+    return "\n\n".join([*parts, note])
+
+
+_METRICS = {"top_1": "top-1", "top_5": "top-5", "pairwise": "pairs"}
+_COUNTED = ("pairwise", "top_1")
+"""Metrics for which the programs at random are counted."""
+
+
+def _chosen(row: Result, least: int, most: int) -> dict[str, Any]:
+    """A line, with signs where no smaller or larger number of programs was drawn at random."""
+    line = {**row, **{f"{name}_text": plus_minus(row[name], row[f"{name}_se"]) for name in _METRICS}}
+    if "pairwise_equal" not in row:
+        return line
+    signs = {}
+    for name in _COUNTED:
+        equal, low, high = (round(row[f"{name}_{key}"]) for key in ("equal", "low", "high"))
+        signs[name] = "≤ " if equal <= least else "≥ " if equal >= most else ""
+        line[f"{name}_equal_text"] = f"{signs[name]}{equal:,} ({low:,} to {high:,})"
+    gain, error = row["pairwise_gain"], row["pairwise_gain_se"]
+    line["gain_text"] = f"{gain:+.3f}" if error is None else f"{gain:+.3f} ± {error:.3f}"
+    line["saved_text"] = f"{signs['pairwise']}{row['pairwise_saved']:.0%}"
+    return line
+
+
+def _pool(pool: Result) -> str:
+    return (
+        f"The pool has {pool['pool_programs']:,.0f} programs of {pool['pool_workloads']:.0f} workloads. What chooses "
+        f"has learned from {pool['learned_programs']:,.0f} programs of these workloads on "
+        f"{pool['learned_devices']:.0f} devices of other chips, where {pool['shared']:.0%} of the pool were measured "
+        f"too; it orders {pool['chooser_pairwise']:.3f} of the pool's pairs."
+    )
+
+
 COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "collector": collector_table,
     "collection": collection_table,
@@ -257,6 +316,7 @@ COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "cluster": cluster_table,
     "cluster_limits": cluster_limits_table,
     "gpu_code": gpu_code_table,
+    "active_learning": active_learning_table,
 }
 """Name of a result file without its suffix, or of a view -> its renderer."""
 COLLECTOR_VIEWS = {"cluster_limits": "cluster", "collection_dense": "dense_pools"}

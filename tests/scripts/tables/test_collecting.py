@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scripts.tables.collecting import (
+    active_learning_table,
     boards_table,
     collection_table,
     collector_table,
@@ -80,3 +81,28 @@ def test_what_came_of_killed_commands_is_counted() -> None:
 
     assert "| `costhub doctor --fix` | 61 | 20 | 30 | 4 | 0 | 0 | 1 | 0 | 2 |" in shown
     assert "| `costhub adapt` | 61 | 50 | 0 |" in shown
+
+
+def test_what_a_choice_saves_is_told_with_its_bounds() -> None:
+    figures = {"top_1": 0.7, "top_1_se": 0.03, "top_5": 0.9, "top_5_se": 0.02, "pairwise": 0.8, "pairwise_se": 0.01}
+    counted = {f"{metric}_{name}": 1500.4 for metric in ("top_1", "pairwise") for name in ("equal", "low", "high")}
+    about = {"device": "d", "model": "gbt", **figures}
+    gains = {"pairwise_gain": -0.012, "pairwise_gain_se": 0.004, "pairwise_saved": 1 / 3, **counted}
+    chosen = {**about, "share": 0.25, "programs": 1000.0, **gains}
+    rows = [{**about, "strategy": "at random", "share": share, "programs": 4000 * share} for share in (0.25, 1.0)]
+    rows += [{**chosen, "strategy": "one"}, {**chosen, "strategy": "many", "top_1_equal": 4000.0}]
+    rows += [{**chosen, "strategy": "few", "pairwise_equal": 1000.0, "pairwise_saved": 0.0}]
+    pool = {"device": "d", "pool_programs": 4000.0, "pool_workloads": 155.0, "learned_programs": 20000.0}
+    pool |= {"learned_devices": 8.0, "shared": 0.12, "chooser_pairwise": 0.8123}
+    whole = {"seeds": 3, "workloads": 40, "level": 0.9, "resamples": 1000, "random": "at random"}
+
+    shown = active_learning_table({**whole, "pools": [pool], "summary": rows})
+
+    level = "0.700 ± 0.030 | 0.900 ± 0.020 | 0.800 ± 0.010"
+    lost, near = "-0.012 ± 0.004", "1,500 (1,500 to 1,500)"
+    assert f"| at random | 100% | 4,000 | {level} | - | - | - | - |" in shown
+    assert f"| one | 25% | 1,000 | {level} | {lost} | {near} | {near} | 33% |" in shown
+    assert f"| few | 25% | 1,000 | {level} | {lost} | ≤ 1,000 (1,500 to 1,500) | {near} | ≤ 0% |" in shown
+    assert f"| many | 25% | 1,000 | {level} | {lost} | {near} | ≥ 4,000 (1,500 to 1,500) | 33% |" in shown
+    assert "20,000 programs of these workloads on 8 devices of other chips, where 12% of the pool" in shown
+    assert "on 40 held-out workloads" in shown
