@@ -3,8 +3,6 @@
 This is active learning from a pool, simulated: all programs of the pools were measured. Some of each workload are
 chosen, a model learns from these alone, and ranks the programs of workloads that are held out. How many programs
 chosen at random would serve as well tells what is saved.
-
-What chooses knows the workloads from other chips, and has no measurement of the device.
 """
 
 from __future__ import annotations
