@@ -91,6 +91,8 @@ class SplitPart:
     fold: int
     train: frozenset[str]
     test: frozenset[str]
+    untouched: frozenset[str] = frozenset()
+    """On neither side: nothing may be learned from them, on any device."""
 
 
 def folds(about: Sequence[dict[str, Any]], count: int, seed: int) -> list[SplitPart]:

@@ -149,8 +149,9 @@ def work(
     "--split",
     "splits",
     multiple=True,
-    help="A split of the data, such as fold-5-seed0-1; fold-N for all folds of each seed; c1-c6-to-c7, "
-    "c1-c6-to-c7-c12 or c1-c6-to-matmul. By default held-out-14 and network-tenset, or fold-5.",
+    help="A split of the data, such as fold-5-seed0-1; fold-N for all folds of each seed; validation-N for N of the "
+    f"workloads that {MANY} learns from, drawn with each seed, or validation-N-seedS; c1-c6-to-c7, c1-c6-to-c7-c12 or "
+    "c1-c6-to-matmul. By default held-out-14 and network-tenset, or fold-5.",
 )
 @click.option("--also", type=click.Path(path_type=Path), help="A folder of one device to learn from as well.")
 @click.option("--grid", type=click.Choice(sorted(GRIDS)), default="comparison", show_default=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,6 +107,47 @@ ABLATIONS = [
 ]
 """What each choice of feature spec, objective and size is worth."""
 
+
+@dataclass(frozen=True)
+class Choice:
+    """What an option can be set to, and what it is in the shipped models."""
+
+    shipped: str
+    settings: Mapping[str, GridEntry]
+    """Name -> a line of ABLATIONS."""
+
+    @property
+    def model(self) -> str:
+        """The architecture that has the option."""
+        return self.settings[self.shipped].model
+
+
+def _sizes(base: GridEntry, option: str, words: str, sizes: Sequence[int], shipped: int) -> Choice:
+    """The settings of a number; the shipped one is the default, so it is the line that sets nothing."""
+    settings = {
+        str(size): base if size == shipped else replace(base, options={option: size}, variant=words.format(size))
+        for size in sizes
+    }
+    return Choice(str(shipped), settings)
+
+
+_TREES, _NETWORK = GridEntry("gbt", TILES, "log"), GridEntry("mlp", TILES, "gap")
+_SPEC_NAMES = {STORE: STORE, RELATION: RELATION, TILES: TILES, ALL: "all three"}
+_LOSSES = ("regression", "rank", "lambdarank")
+CHOICES = {
+    "features of trees": Choice(TILES, {name: replace(_TREES, spec=spec) for spec, name in _SPEC_NAMES.items()}),
+    "objective of trees": Choice("log", {name: replace(_TREES, objective=name) for name in ("log", *_LOSSES)}),
+    "depth of trees": _sizes(_TREES, "depth", "depth {}", (3, 5, 8, 12), shipped=8),
+    "number of trees": _sizes(_TREES, "rounds", "{} trees", (50, 150, 400, 1200), shipped=400),
+    "features of networks": Choice(TILES, {name: replace(_NETWORK, spec=spec) for spec, name in _SPEC_NAMES.items()}),
+    "objective of networks": Choice("gap", {name: replace(_NETWORK, objective=name) for name in ("gap", *_LOSSES)}),
+    "hidden units": _sizes(_NETWORK, "hidden", "hidden {}", (32, 64, 128, 256, 512), shipped=256),
+    "bins": _sizes(_NETWORK, "bins", "{} bins", (0, 4, 8, 16), shipped=8),
+}
+"""Option -> what it was chosen from by the figures of tested workloads."""
+CHOOSING = list({entry.label: entry for choice in CHOICES.values() for entry in choice.settings.values()}.values())
+"""The lines of ABLATIONS between which CHOICES choose, each once."""
+
 _LEARNERS = [
     GridEntry("gbt", TILES, "log"),
     GridEntry("mlp", TILES, "gap"),
@@ -191,6 +232,7 @@ GRIDS = {
     "recipes": BASIC,
     "comparison": COMPARISON,
     "ablations": ABLATIONS,
+    "choices": CHOOSING,
     "learning": LEARNING,
     "learning-joint": LEARNING_JOINT,
     "transfer": TRANSFER,

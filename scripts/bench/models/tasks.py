@@ -17,10 +17,12 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import BoolArray, Programs, WorkloadUse, drawn_places, workload_uses
 from costhub.dataset.splits.split import list_splits, load_split
+from costhub.dataset.splits.split_rules import split_by_workload
 from scripts.bench.common.data import SplitPart, folds
 from scripts.bench.common.machine import RESULTS
 from scripts.bench.models.grid import GridEntry
 from scripts.bench.models.noise_ceiling import MeasuredRepeats
+from scripts.release.train import MANY
 
 NOISE = RESULTS / "noise.json"
 """The results of the noise benchmark."""
@@ -32,6 +34,8 @@ FIGURE_9 = {
     "c1-c6-to-matmul": set[str](),
 }
 """Split -> the convolutions to test on; the last one tests on all matrix products."""
+VALIDATION = re.compile(r"validation-(?P<count>\d+)(?:-seed(?P<seed>\d+))?")
+"""Splits that hold out some of the workloads that MANY learns from, to choose settings on."""
 
 
 @dataclass
@@ -86,7 +90,7 @@ class DeviceData:
         else:
             train = thinned(own.of_workloads(set(part.train)), entry, seed)
             if other is not None:
-                train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test)])
+                train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test - part.untouched)])
         return train, own.of_workloads(set(part.test)).measured()
 
     def _some(self, entry: GridEntry, part: SplitPart) -> tuple[Programs, None]:
@@ -118,12 +122,17 @@ class DeviceData:
         return next((row["median_gap"] for row in rows if row["device"] == self.device), None)
 
     def parts(self, names: Sequence[str], seed: int) -> Iterator[SplitPart]:
-        """The splits of these names; `fold-N` for N folds drawn with `seed`, and those of FIGURE_9."""
+        """The splits of these names; `fold-N` for N folds drawn with `seed`, and those of FIGURE_9 and VALIDATION.
+
+        `validation-N` holds out N workloads, drawn with `seed`; `validation-N-seedS` is the draw of S for every seed.
+        """
         for name in names:
             if re.fullmatch(r"fold-\d+", name):
                 yield from folds(self.about, int(name.removeprefix("fold-")), seed)
             elif name in FIGURE_9:
                 yield self._figure_9(name)
+            elif found := VALIDATION.fullmatch(name):
+                yield self._validation(name, int(found["count"]), int(found["seed"] or seed))
             else:
                 split = load_split(self.data, name)
                 yield SplitPart(name, 0, frozenset(split.train), frozenset(split.test))
@@ -132,6 +141,13 @@ class DeviceData:
         """The splits by workload and by all TenSet networks that the folder has, or else five folds."""
         kept = [name for name in list_splits(self.data) if name in ("held-out-14", "network-tenset")]
         return kept or ["fold-5"]
+
+    def _validation(self, name: str, count: int, seed: int) -> SplitPart:
+        """A split of the training side of MANY, by the rule that made MANY; what MANY tests on is on neither side."""
+        whole = load_split(self.data, MANY)
+        about = [row for row in self.about if row["workload_id"] in whole.train]
+        test = frozenset(split_by_workload(about, held_out=count, seed=seed).test)
+        return SplitPart(name, 0, frozenset(whole.train) - test, test, untouched=frozenset(whole.test))
 
     def _figure_9(self, name: str) -> SplitPart:
         by_name = {row["name"]: row for row in self.about}

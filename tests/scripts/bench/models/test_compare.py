@@ -56,7 +56,14 @@ def test_a_split_file_of_a_fold_is_that_fold() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [("--data", "nowhere/"), ("--data", "nvidia-h200", "--split", "fold-6-seed0-1"), ("--data", "tests")]
+    "wrong",
+    [
+        ("--data", "nowhere/"),
+        ("--data", "nvidia-h200", "--split", "fold-6-seed0-1"),
+        ("--data", "nvidia-h200", "--split", "validation-4"),  # it has no split with the tested workloads
+        ("--data", "amd-epyc-zen5-2c", "--split", "validation-500"),
+        ("--data", "tests"),
+    ],
 )
 def test_a_wrong_name_is_a_sentence(wrong: tuple[str, ...]) -> None:
     done = CliRunner().invoke(commands, ["models", *wrong, "--only", "random*"])

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from costhub.dataset.programs import Programs
+from costhub.dataset.splits.split import load_split
 from scripts.bench.common.data import DATASETS, SplitPart
 from scripts.bench.models.grid import LEARNING_JOINT, GridEntry
 from scripts.bench.models.tasks import DeviceData, thinned_evenly
-from scripts.release.train import ANY_CPU
+from scripts.release.train import ANY_CPU, MANY
 
 POOLS = {"a": 16, "b": 32, "c": 71}
 """Device -> programs of a workload."""
@@ -152,6 +153,48 @@ def test_a_model_of_one_device_learns_from_others_data_beside_what_is_tested(mon
 
     assert workloads_of(train.of_devices("a")) == {"w"}
     assert workloads_of(train.of_devices("b")) == {"w", "elsewhere"}
+
+
+@pytest.fixture(scope="module")
+def cpu() -> DeviceData:
+    return DeviceData(DATASETS / "amd-epyc-zen5", "amd-epyc-zen5-2c")
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("name", ["validation-40", "validation-40-seed1"])
+def test_no_tested_workload_is_in_validation_or_in_its_training_side(cpu: DeviceData, name: str, seed: int) -> None:
+    whole = load_split(cpu.data, MANY)
+
+    (part,) = cpu.parts([name], seed)
+
+    assert not (part.train | part.test) & set(whole.test)
+    assert part.train | part.test == set(whole.train)
+    assert not part.train & part.test
+    assert (len(part.test), part.split, part.untouched) == (40, name, set(whole.test))
+
+
+def test_each_seed_draws_its_own_validation_workloads_unless_the_name_says_which(cpu: DeviceData) -> None:
+    drawn = [next(cpu.parts(["validation-40"], seed)).test for seed in (0, 0, 1)]
+    named = [next(cpu.parts(["validation-40-seed1"], seed)).test for seed in (0, 2)]
+
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert named == [drawn[2], drawn[2]]
+
+
+def test_during_validation_nothing_is_learned_from_tested_workloads_of_other_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = {"w": 4, "v": 4, "h": 4}
+    own, more = made({"a": sizes}), made({"b": {**sizes, "elsewhere": 4}}, first=12)
+    source = DeviceData(DATASETS / "nvidia-h200", "nvidia-h200", also=DATASETS / "nvidia-a100")
+    monkeypatch.setattr(source, "programs", lambda _: (own, more))
+    part = SplitPart("validation-1", 0, frozenset({"w"}), frozenset({"v"}), untouched=frozenset({"h"}))
+
+    train, test = source.sides(part, GridEntry("gbt"), seed=0)
+
+    assert workloads_of(train.of_devices("a")) == {"w"}
+    assert workloads_of(train.of_devices("b")) == {"w", "elsewhere"}
+    assert workloads_of(test) == {"v"}
 
 
 def test_the_joint_curves_are_of_the_shipped_recipe_and_of_its_trees() -> None:
