@@ -492,6 +492,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_literature": literature_table,
     "model_overview": overview_table,
     "model_ablations": comparison_table,
+    "model_ablations_validation": comparison_table,
     "model_transfer": comparison_table,
     "model_configuration": comparison_table,
     "model_pairs": paired_table,

@@ -1,4 +1,4 @@
-"""Tables of the checks before a release, and of what the recipes of shipped models give."""
+"""Tables of the checks before a release, of what the recipes of shipped models give, and of how they were chosen."""
 
 from __future__ import annotations
 
@@ -151,6 +151,74 @@ def _recipe(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["model"], row["variant"]
 
 
+def choices_table(result: Result) -> str:
+    """One line per choice and figure that decides it: what validation chooses, and what testing makes of that.
+
+    Then, per architecture, a line for all of its choices together.
+    """
+    parts = []
+    for device, split in dict.fromkeys((row["device"], row["split"]) for row in result["choices"]):
+        own, whole = (
+            [row for row in result[key] if (row["device"], row["split"]) == (device, split)]
+            for key in ("choices", "together")
+        )
+        sizes = f"{own[0]['workloads']} validation workloads (`{split}`), {own[0]['seeds']} seeds"
+        title = f"**{device}**: {sizes}; tested on those of `{own[0]['tested']}`"
+        total = [
+            {
+                **row,
+                "metric": _NAMES[row["metric"]],
+                "flattery_text": _signed(row["flattery"], row["flattery_se"]),
+            }
+            for row in whole
+        ]
+        parts += [title, markdown_table([_choice(row) for row in own], _CHOICES), markdown_table(total, _TOGETHER)]
+    return "\n\n".join([*parts, _ERRORS])
+
+
+_NAMES = {"pairwise": "pairs", "top_1": "top-1"}
+_FLATTERY = TableColumn("flattery_text", "shipped less chosen", align="right")
+_CHOICES = (
+    TableColumn("choice", "choice"),
+    TableColumn("metric", "decided by"),
+    TableColumn("settings", "on validation workloads"),
+    TableColumn("lead_text", "lead of the chosen over the shipped there", align="right"),
+    TableColumn("shipped", "shipped"),
+    number("tested_chosen", "chosen, tested"),
+    number("tested_shipped", "shipped, tested"),
+    _FLATTERY,
+)
+_TOGETHER = (
+    TableColumn("model", "all choices of"),
+    TableColumn("metric", "decided by"),
+    number("choices", "choices", "d"),
+    number("changed", "decided otherwise than shipped", "d"),
+    _FLATTERY,
+)
+_ERRORS = (
+    "Bold: what validation chooses. ± is the standard error over workloads of the difference; where it says unpaired, "
+    "that of two independent means, which is too large. The sum of several choices assumes that they add up."
+)
+
+
+def _choice(row: Mapping[str, Any]) -> dict[str, Any]:
+    named = ((f"**{name}**" if name == row["chosen"] else name, figure) for name, figure in row["validation"].items())
+    is_same, note = row["chosen"] == row["shipped"], "" if row["paired"] else " (unpaired)"
+    return {
+        **row,
+        "metric": _NAMES[row["metric"]],
+        "settings": ", ".join(f"{name}: {figure:.3f}" for name, figure in named),
+        "lead_text": None if is_same else _signed(row["lead"], row["lead_se"]),
+        "flattery_text": None if is_same else _signed(row["flattery"], row["flattery_se"], note),
+    }
+
+
+def _signed(value: float | None, error: float | None, note: str = "") -> str | None:
+    if value is None or error is None:
+        return None if value is None else f"{value:+.3f}"
+    return f"{value:+.3f} ± {error:.3f}{note}"
+
+
 RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
     "release": release_table,
     "release_headline": release_headline,
@@ -159,6 +227,7 @@ RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
     "reproduced": reproduced_table,
     "mutations": mutations_table,
     "shipped": shipped_table,
+    "model_choices": choices_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 

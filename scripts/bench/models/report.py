@@ -1,11 +1,12 @@
-"""Draws and tabulates the rows of the benchmark of models: learning curves, ablations, differences."""
+"""Draws and tabulates the rows of the benchmark of models: learning curves, ablations, differences, choices."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.models.evaluate import METRICS
 from scripts.bench.common import machine
 from scripts.bench.common.rows import read_rows
-from scripts.bench.models.grid import ALL, LOOPS, RELATION, STORE, TILES, TOKENS
+from scripts.bench.models.grid import ALL, CHOICES, LOOPS, RELATION, STORE, TILES, TOKENS, GridEntry
+from scripts.bench.models.tasks import VALIDATION
+from scripts.release.train import MANY
 from scripts.tables.gains import mean_with_error
 from scripts.tables.models import of_whole_seeds, summaries
 from scripts.tables.plots import plot_curves, plot_intervals
+from scripts.tables.release import choices_table
 
 Row = dict[str, Any]
 Side = tuple[str, str, str, str]
@@ -63,6 +67,10 @@ NEAR = 0.25
 """By how many doublings a size may miss the border of two parts: numbers of workloads are no powers of two."""
 Curve = tuple[str, str, str, str]
 """Device, split, label and kind."""
+CHOSEN_BY = ("pairwise", "top_1")
+"""The figures on validation workloads that may decide a choice."""
+TESTED = machine.RESULTS / "model_ablations.json"
+"""The figures by which the shipped settings were chosen."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,125 @@ def _by_workload(rows: list[Row], side: Side) -> dict[str, dict[str, float]]:
             for place, name in enumerate(row["workload_ids"]):
                 seen.setdefault(name, []).append({m: row["by_workload"][m][place] for m in METRICS})
     return {name: {m: statistics.fmean(each[m] for each in seeds) for m in METRICS} for name, seeds in seen.items()}
+
+
+def choices(rows: list[Row], published: Sequence[Row]) -> dict[str, Any]:
+    """Which setting of each choice validation prefers, and how it and the shipped one do on the tested workloads.
+
+    `flattery` is by how much the shipped setting is ahead of the preferred one on the tested workloads, where the
+    shipped one was chosen; `lead` is by how much the preferred one is ahead on the validation workloads.
+
+    Args:
+        rows: Of a split of VALIDATION, and of MANY as far as there are any.
+        published: A summary of rows of MANY, for the lines that have no rows. Its errors are not of differences.
+
+    Raises:
+        click.ClickException: No row is of validation workloads.
+    """
+    own = [row for row in rows if not row.get("also")]
+    places = dict.fromkeys((row["device"], row["split"]) for row in own if VALIDATION.fullmatch(row["split"]))
+    if not places:
+        raise click.ClickException(
+            "No row is of validation workloads. To make some, run "
+            "`python -m scripts.bench models --grid choices --split validation-40 --rows FILE`."
+        )
+    lines: list[Row] = []
+    together: list[Row] = []
+    for device, split in places:
+        at = {name: [r for r in own if (r["device"], r["split"]) == (device, name)] for name in (split, MANY)}
+        known = [line for line in published if (line["device"], line["split"], line["also"]) == (device, MANY, "")]
+        found = [each for name in CHOICES for each in _choice(name, at[split], at[MANY], known)]
+        about = {"device": device, "split": split, "tested": MANY}
+        lines += [{**about, **line} for line, _ in found]
+        together += [{**about, **line} for line in _together(found)]
+    return {"choices": lines, "together": together}
+
+
+def _choice(
+    name: str, validated: list[Row], tested: list[Row], published: Sequence[Row]
+) -> Iterator[tuple[Row, Mapping[str, float]]]:
+    """A line for each figure that may decide, with the flattery of every tested workload as far as rows say it.
+
+    Settings without rows cannot be chosen; without the shipped one and another there is nothing to compare.
+    """
+    choice = CHOICES[name]
+    sides = {setting: _side(entry) for setting, entry in choice.settings.items()}
+    seeds = {setting: {row["seed"] for row in validated if _is_of(row, side)} for setting, side in sides.items()}
+    present = [setting for setting in sides if seeds[setting]]
+    # A setting that lacks a seed lacks the workloads that this seed drew.
+    common: set[int] = set.intersection(*(seeds[setting] for setting in present)) if present else set()
+    if choice.shipped not in present or len(present) < 2 or not common:
+        return
+    rows = [row for row in validated if row["seed"] in common]
+    figures = {setting: _by_workload(rows, sides[setting]) for setting in present}
+    for metric in CHOSEN_BY:
+        means = {setting: _mean_of(figures[setting], metric) for setting in present}
+        chosen = max(present, key=means.__getitem__)
+        leads = _ahead(figures[chosen], figures[choice.shipped], metric)
+        lead, error = mean_with_error(list(leads.values()))
+        on_tested, flattery = _on_tested(sides[chosen], sides[choice.shipped], metric, tested, published)
+        line: Row = {"choice": name, "model": choice.model, "metric": metric, "validation": means}
+        line |= {"workloads": len(leads), "seeds": len(common), "lead": lead, "lead_se": error}
+        yield {**line, "chosen": chosen, "shipped": choice.shipped, **on_tested}, flattery
+
+
+def _side(entry: GridEntry) -> Side:
+    return entry.model, entry.objective, entry.spec, entry.variant
+
+
+def _is_of(row: Row, side: Side) -> bool:
+    return tuple(row[key] for key in ("model", "objective", "spec", "variant")) == side
+
+
+def _mean_of(by_workload: Mapping[str, Mapping[str, float]], metric: str) -> float:
+    return statistics.fmean(figures[metric] for figures in by_workload.values())
+
+
+def _ahead(
+    first: Mapping[str, Mapping[str, float]], other: Mapping[str, Mapping[str, float]], metric: str
+) -> dict[str, float]:
+    """By how much a metric of one model is above that of another, by workload."""
+    return {name: first[name][metric] - other[name][metric] for name in sorted(set(first) & set(other))}
+
+
+def _on_tested(
+    chosen: Side, shipped: Side, metric: str, tested: list[Row], published: Sequence[Row]
+) -> tuple[Row, Mapping[str, float]]:
+    """The figures of two models on the tested workloads and their difference, from rows or else from a summary.
+
+    The difference of two means of a summary has the error of independent ones, which is too large: what makes a
+    workload hard for one model makes it hard for the other.
+    """
+    values = [_by_workload(tested, side) for side in (chosen, shipped)]
+    flattery = _ahead(values[1], values[0], metric)
+    if flattery:
+        means = [statistics.fmean(each[name][metric] for name in flattery) for each in values]
+        error = mean_with_error(list(flattery.values()))[1]
+    else:
+        lines = [line for side in (chosen, shipped) for line in published if _is_of(line, side)]
+        if len(lines) != 2:
+            unknown: Row = dict.fromkeys(("tested_chosen", "tested_shipped", "flattery", "flattery_se"))
+            return {**unknown, "paired": False}, {}
+        means = [line[metric] for line in lines]
+        error = 0.0 if chosen == shipped else math.hypot(*(line[f"{metric}_se"] for line in lines))
+    figures = {"tested_chosen": means[0], "tested_shipped": means[1], "flattery": means[1] - means[0]}
+    return {**figures, "flattery_se": error, "paired": bool(flattery)}, flattery
+
+
+def _together(found: Sequence[tuple[Row, Mapping[str, float]]]) -> Iterator[Row]:
+    """The flattery of all choices of an architecture, if they add up; its error needs the rows of all of them."""
+    for model, metric in dict.fromkeys((line["model"], line["metric"]) for line, _ in found):
+        own = [each for each in found if (each[0]["model"], each[0]["metric"]) == (model, metric)]
+        changed = [(line, by_workload) for line, by_workload in own if line["chosen"] != line["shipped"]]
+        known = [line["flattery"] for line, _ in changed]
+        parts = [by_workload for _, by_workload in changed]
+        error = None
+        if parts and all(parts):
+            both: set[str] = set.intersection(*map(set, parts))
+            error = mean_with_error([math.fsum(part[name] for part in parts) for name in sorted(both)])[1]
+        total = None if None in known else math.fsum(known)
+        about = {"model": model, "metric": metric, "choices": len(own), "changed": len(changed)}
+        yield {**about, "flattery": total, "flattery_se": error}
 
 
 def curves_of(rows: list[Row]) -> dict[Curve, list[Point]]:
@@ -246,6 +373,7 @@ REPORTS: dict[str, Callable[[list[Row], Path], dict[str, Any]]] = {
     "transfer": draw_intervals,
     "learning": draw_learning,
     "pairs": lambda rows, out: {"pairs": pairs(rows)},
+    "choices": lambda rows, out: choices(rows, json.loads(TESTED.read_text(encoding="utf-8"))["summary"]),
 }
 
 
@@ -295,6 +423,8 @@ def main(kind: str, rows_path: Path, path: Path) -> None:
     """Writes docs/results/model_KIND.json and its pictures from rows, and prints the table."""
     report = REPORTS[kind](checked_rows(read_rows(rows_path), rows_path), path)
     machine.write_result(path, report)
+    if "choices" in report:
+        click.echo(choices_table(report))
     if "slopes" in report:
         click.echo(plain_table(report["slopes"], _SLOPES))
     if "summary" in report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scripts.tables.release import (
+    choices_table,
     licences_table,
     mutations_table,
     package_table,
@@ -115,3 +116,32 @@ def test_a_split_that_is_not_of_layouts_has_its_own_name() -> None:
     result = {"summary": [{**about, "device": "a", "workloads": 12}], "over_devices": [{**about, "devices": 1}]}
 
     assert "| `workload-12-seed0` | a | 12 |" in shipped_table({**result, "training_summary": []})
+
+
+def test_a_choice_shows_what_validation_prefers_and_how_both_settings_do_on_tested_workloads() -> None:
+    place = {"device": "a", "split": "validation-40", "tested": "workload-40-seed0"}
+    about = {**place, "workloads": 90, "seeds": 3, "choice": "bins", "model": "mlp", "shipped": "8", "lead_se": 0.004}
+    on_tested = {"tested_chosen": 0.8, "tested_shipped": 0.81, "flattery_se": 0.005, "paired": True}
+    lines = [
+        {**about, "metric": "pairwise", "validation": {"8": 0.7, "16": 0.72}, "chosen": "16", "lead": 0.02},
+        {**about, "metric": "top_1", "validation": {"8": 0.6, "16": 0.5}, "chosen": "8", "lead": 0.0},
+        {**about, "metric": "pairwise", "validation": {"8": 0.7, "16": 0.72}, "chosen": "16", "lead": 0.02},
+    ]
+    flattery = (0.01, 0.0, -0.01)
+    choices = [{**line, **on_tested, "flattery": value} for line, value in zip(lines, flattery, strict=True)]
+    choices[2]["paired"] = False
+    unknown = dict.fromkeys(("tested_chosen", "tested_shipped", "flattery", "flattery_se"))
+    choices.append({**choices[2], **unknown})
+    total = {**place, "model": "mlp", "metric": "pairwise", "choices": 4, "changed": 2, "flattery": 0.0}
+    together = [{**total, "flattery_se": 0.005}, {**total, "metric": "top_1", "flattery_se": None}]
+
+    title, table, sums, _ = choices_table({"choices": choices, "together": together}).split("\n\n")
+
+    assert title == "**a**: 90 validation workloads (`validation-40`), 3 seeds; tested on those of `workload-40-seed0`"
+    assert table.splitlines()[2:] == [
+        "| bins | pairs | 8: 0.700, **16**: 0.720 | +0.020 ± 0.004 | 8 | 0.800 | 0.810 | +0.010 ± 0.005 |",
+        "| bins | top-1 | **8**: 0.600, 16: 0.500 | - | 8 | 0.800 | 0.810 | - |",
+        "| bins | pairs | 8: 0.700, **16**: 0.720 | +0.020 ± 0.004 | 8 | 0.800 | 0.810 | -0.010 ± 0.005 (unpaired) |",
+        "| bins | pairs | 8: 0.700, **16**: 0.720 | +0.020 ± 0.004 | 8 | - | - | - |",
+    ]
+    assert sums.splitlines()[2:] == ["| mlp | pairs | 4 | 2 | +0.000 ± 0.005 |", "| mlp | top-1 | 4 | 2 | +0.000 |"]

@@ -1,15 +1,24 @@
-"""Learning curves: which points they have, and how steep they are at their end and before."""
+"""Reports: the points and slopes of learning curves, and which settings validation chooses."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from costhub.models.evaluate import METRICS
-from scripts.bench.models.report import BEFORE, BEND, LAST, curves_of, draw_learning, learning, slopes
+from costhub.models.networks.network_options import MlpOptions
+from costhub.models.trees.gbt import GbtOptions
+from scripts.bench.models import report
+from scripts.bench.models.grid import ABLATIONS, CHOICES, CHOOSING, GridEntry
+from scripts.bench.models.report import BEFORE, BEND, LAST, choices, curves_of, draw_learning, learning, slopes
+from scripts.release.train import MANY
+from scripts.tables.models import summaries
 
 PROGRAMS = 1600
 WORKLOADS = 160
@@ -127,3 +136,115 @@ def test_a_report_has_curves_points_and_slopes_and_a_picture_of_each_kind_and_me
     assert {path.name for path in tmp_path.iterdir()} == {
         f"model_learning_joint-{kind}{metric}.png" for kind in ("programs", "workloads") for metric in ("", "-pairs")
     }
+
+
+DEPTHS, NUMBERS = (CHOICES[name].settings for name in ("depth of trees", "number of trees"))
+
+
+def rated(entry: GridEntry, pairs: Sequence[float], top_1: Sequence[float], **more: Any) -> dict[str, Any]:
+    """A row of a line of the ablations, of validation workloads unless told otherwise."""
+    about = {"model": entry.model, "objective": entry.objective, "spec": entry.spec, "split": "validation-40"}
+    line = row(entry.variant, 8, 2, pairs, **{**about, **more})
+    line["by_workload"] |= {"pairwise": list(pairs), "top_1": list(top_1)}
+    return {**line, **dict.fromkeys(METRICS, 0.5)}
+
+
+def depths(figures: dict[str, tuple[list[float], list[float]]], **more: Any) -> list[dict[str, Any]]:
+    return [rated(DEPTHS[depth], *own, **more) for depth, own in figures.items()]
+
+
+VALIDATED = depths({"3": ([0.6, 0.8], [0.5, 0.5]), "5": ([0.8, 1.0], [0.6, 0.6]), "8": ([0.7, 0.8], [0.9, 0.7])})
+# The other way round: the shallowest trees are the best.
+TESTED = depths(
+    {"3": ([0.9, 0.9], [0.9, 0.9]), "5": ([0.2, 0.0], [0.3, 0.3]), "8": ([0.3, 0.2], [0.4, 0.5])}, split=MANY
+)
+
+
+def test_validation_chooses_what_is_best_there_and_the_tested_workloads_only_judge() -> None:
+    found = {(line["choice"], line["metric"]): line for line in choices([*VALIDATED, *TESTED], [])["choices"]}
+
+    assert set(found) == {("depth of trees", "pairwise"), ("depth of trees", "top_1")}
+    by_pairs, by_top_1 = found.values()
+    assert (by_pairs["chosen"], by_top_1["chosen"]) == ("5", "8")
+    assert by_pairs["validation"] == pytest.approx({"3": 0.7, "5": 0.9, "8": 0.75})
+    assert (by_pairs["lead"], by_pairs["lead_se"]) == pytest.approx((0.15, 0.05))
+    assert (by_pairs["tested_chosen"], by_pairs["tested_shipped"]) == pytest.approx((0.1, 0.25))
+    assert (by_pairs["flattery"], by_pairs["flattery_se"]) == pytest.approx((0.15, 0.05))
+    assert by_pairs["paired"]
+    assert (by_top_1["lead"], by_top_1["flattery"], by_top_1["tested_shipped"]) == pytest.approx((0.0, 0.0, 0.45))
+
+
+def test_settings_are_compared_on_the_seeds_that_all_of_them_have() -> None:
+    rows = [rated(DEPTHS["8"], [value] * 2, [value] * 2, seed=seed) for seed, value in ((0, 0.5), (1, 0.9))]
+
+    line, _ = choices([*rows, rated(DEPTHS["5"], [0.6, 0.6], [0.6, 0.6])], [])["choices"]
+
+    assert (line["chosen"], line["seeds"], line["validation"]["8"]) == ("5", 1, 0.5)
+
+
+def test_without_rows_of_the_tested_workloads_their_published_figures_count_as_independent() -> None:
+    elsewhere = summaries(depths({"5": ([1.0, 0.8], [1.0, 1.0]), "8": ([0.1, 0.3], [0.1, 0.1])}, split="held-out-14"))
+
+    line, _ = choices(VALIDATED, [*elsewhere, *summaries(TESTED)])["choices"]
+    unknown, _ = choices(VALIDATED, elsewhere)["choices"]
+
+    assert (line["tested_chosen"], line["tested_shipped"], line["flattery"]) == pytest.approx((0.1, 0.25, 0.15))
+    assert line["flattery_se"] == pytest.approx((0.1**2 + 0.05**2) ** 0.5)
+    assert not line["paired"]
+    assert (unknown["chosen"], unknown["tested_shipped"], unknown["flattery"]) == ("5", None, None)
+
+
+def test_all_choices_of_an_architecture_are_added_up_by_workload() -> None:
+    rows = [*VALIDATED, *TESTED, rated(NUMBERS["150"], [0.9, 0.9], [0.1, 0.1])]
+    rows.append(rated(NUMBERS["150"], [0.2, 0.2], [0.5, 0.5], split=MANY))
+
+    by_pairs, by_top_1 = choices(rows, [])["together"]
+
+    # The depth flatters by 0.1 and 0.2, the number of trees by 0.1 and 0.
+    assert (by_pairs["model"], by_pairs["choices"], by_pairs["changed"]) == ("gbt", 2, 2)
+    assert (by_pairs["flattery"], by_pairs["flattery_se"]) == (pytest.approx(0.2), pytest.approx(0.0, abs=1e-9))
+    assert (by_top_1["changed"], by_top_1["flattery"], by_top_1["flattery_se"]) == (0, 0.0, None)
+
+
+def test_an_error_of_all_choices_needs_the_rows_of_all() -> None:
+    rows = [*VALIDATED, *TESTED, rated(NUMBERS["150"], [0.9, 0.9], [0.1, 0.1])]
+    published = summaries([*TESTED, rated(NUMBERS["150"], [0.2, 0.2], [0.5, 0.5], split=MANY)])
+
+    by_pairs, _ = choices(rows, published)["together"]
+    unknown, _ = choices(rows, [])["together"]
+
+    assert (by_pairs["flattery"], by_pairs["flattery_se"]) == (pytest.approx(0.2), None)
+    assert (unknown["flattery"], unknown["flattery_se"]) == (None, None)
+
+
+def test_choices_need_rows_of_validation_workloads() -> None:
+    with pytest.raises(click.ClickException, match=r"--grid choices --split validation-40 --rows FILE"):
+        choices(TESTED, summaries(TESTED))
+
+
+def test_the_command_writes_the_choices_and_shows_their_table(tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "model_choices.json"
+    rows.write_text("".join(json.dumps(each) + "\n" for each in [*VALIDATED, *TESTED]))
+
+    done = CliRunner().invoke(report.main, ["choices", "--rows", str(rows), "--json", str(out)])
+
+    assert done.exit_code == 0, done.output
+    written = json.loads(out.read_text())
+    assert {key: written[key] for key in ("choices", "together")} == choices([*VALIDATED, *TESTED], [])
+    assert "| depth of trees | pairs | 3: 0.700, **5**: 0.900, 8: 0.750 |" in done.output
+
+
+def test_choices_are_between_lines_of_the_ablations_and_what_is_shipped_are_the_defaults() -> None:
+    trees, network = GbtOptions(), MlpOptions()
+    sizes = {
+        "depth of trees": trees.depth,
+        "number of trees": trees.rounds,
+        "hidden units": network.hidden,
+        "bins": network.bins,
+    }
+
+    assert {entry.label for entry in CHOOSING} < {entry.label for entry in ABLATIONS}
+    assert len(CHOOSING) == len({entry.label for entry in CHOOSING}) == 13 + 14
+    assert {name: CHOICES[name].shipped for name in sizes} == {name: str(size) for name, size in sizes.items()}
+    shipped = {choice.settings[choice.shipped].label for choice in CHOICES.values()}
+    assert shipped == {"gbt/log/tiles@1", "mlp/gap/tiles@1"}
