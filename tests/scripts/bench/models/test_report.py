@@ -14,9 +14,8 @@ from click.testing import CliRunner
 from costhub.models.evaluate import METRICS
 from costhub.models.networks.network_options import MlpOptions
 from costhub.models.trees.gbt import GbtOptions
-from scripts.bench.models import report
 from scripts.bench.models.grid import ABLATIONS, CHOICES, CHOOSING, GridEntry
-from scripts.bench.models.report import BEFORE, BEND, LAST, choices, curves_of, draw_learning, learning, slopes
+from scripts.bench.models.report import BEFORE, BEND, LAST, choices, curves_of, draw_learning, learning, main, slopes
 from scripts.release.train import MANY
 from scripts.tables.models import summaries
 
@@ -226,7 +225,7 @@ def test_the_command_writes_the_choices_and_shows_their_table(tmp_path: Path) ->
     rows, out = tmp_path / "rows.jsonl", tmp_path / "model_choices.json"
     rows.write_text("".join(json.dumps(each) + "\n" for each in [*VALIDATED, *TESTED]))
 
-    done = CliRunner().invoke(report.main, ["choices", "--rows", str(rows), "--json", str(out)])
+    done = CliRunner().invoke(main, ["choices", "--rows", str(rows), "--json", str(out)])
 
     assert done.exit_code == 0, done.output
     written = json.loads(out.read_text())
