@@ -15,7 +15,7 @@ _COLLECTORS = {
     "stock": "TVM's LocalBuilder + LocalRunner",
     "stock_light_import": "the same, importing only the CPU's intrinsics",
 }
-_STAGES = ("llvm", "run", "lower", "sample", "link", "reference", "other")
+_STAGES = ("llvm", "run", "lower", "sample", "link", "reference", "wait", "repeat", "other")
 _DEVICE = TableColumn("device", "device")
 _KILLED = {"import": "import metaschedule", "doctor": "doctor --fix"}
 
@@ -98,7 +98,10 @@ def gpu_code_table(result: Result) -> str:
 
 
 def collection_table(result: Result) -> str:
-    """One line per collection: its rows, its rate, and the share of the cores' time that each stage took."""
+    """One line per collection: its rows, its rate, and the share of the cores' time that each stage took.
+
+    Results without `wait` and `repeat` have both in `reference`; where no row tells them, neither does the table.
+    """
     rows = []
     for collection in result["rows"]:
         profile = collection["profile"]
@@ -120,7 +123,7 @@ def collection_table(result: Result) -> str:
         number("failed", "failed", ",d"),
         number("good_per_s", "good / s", ".1f"),
         number("floor", "floor, % of the time", ".0f"),
-        *(number(stage, f"{stage} %", ".1f") for stage in _STAGES),
+        *(number(stage, f"{stage} %", ".1f") for stage in _STAGES if any(stage in row for row in rows)),
     ]
     return markdown_table(rows, columns)
 

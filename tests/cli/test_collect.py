@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,13 +29,16 @@ def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
 
     assert (first.code, second.code) == (0, 0)
     assert json.loads(first.out)["measured"] == 4
+    told = json.loads(first.out)["profile"]["core_seconds"]
+    assert told["reference"] > 0
+    assert list(told)[-4:] == ["reference", "wait", "repeat", "other"]
     assert json.loads(second.out)["measured"] == 2
     assert costhub("check", out).code == 0
     again = costhub("collect", "--suite", "softmax.64x1000", "--trials", "6", "--out", out)
     assert again.out.startswith(f"Nothing was left to measure: {out} already holds these programs of")
 
 
-def test_the_summary_says_how_noisy_the_repeats_are(costhub: Any, tmp_path: Path) -> None:
+def test_the_summary_says_how_noisy_the_repeats_are_and_what_watching_took(costhub: Any, tmp_path: Path) -> None:
     out = tmp_path / "data"
     said = costhub("collect", "--suite", "softmax.64x1000", "--trials-per-workload", "2", "--out", str(out)).out
     runs = [run_s for run_s in DataFolder.open(out).measurements()["run_s"].to_pylist() if len(run_s) > 1]
@@ -42,6 +46,7 @@ def test_the_summary_says_how_noisy_the_repeats_are(costhub: Any, tmp_path: Path
     spreads = [max(run_s) / min(run_s) for run_s in runs]
     above = sum(spread > MOST_USUAL_SPREAD for spread in spreads)
     assert f"the slowest takes {np.median(spreads):.2f} times as long as the fastest; {above} of" in said
+    assert re.findall(r"^  (\w+) .* core-s", said, re.MULTILINE)[-4:] == ["reference", "wait", "repeat", "other"]
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from costhub.collector.collect import CollectionProgress, Profile, Proposals, co
 from costhub.collector.device.identity import identify
 from costhub.collector.measurer import LocalMeasurer, MeasuredDevice, MeasureResult
 from costhub.collector.propose.sampler import RANDOM_FIRST
-from costhub.collector.run.drift_monitor import MachineState
+from costhub.collector.run.drift_monitor import DriftSeconds, MachineState
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.runner import Runner, RunResult
 from costhub.collector.session import Rights
@@ -31,16 +30,18 @@ RESULT = MeasureResult(BUILT, RunResult("ok", (1e-3,), 0.25, None), MachineState
 
 def test_all_core_seconds_are_accounted_for() -> None:
     profile = Profile(cores=2)
+    taken = iter([DriftSeconds(1.0, 2.0, 3.0), DriftSeconds(1.5, 2.25, 3.0)])
     with profile.sampling():
         sum(range(200_000))
-    with profile.measuring():
-        time.sleep(0.01)
+    with profile.watching(lambda: next(taken)):
         profile.note(RESULT, is_first=True)
     profile.stop()
 
     assert sum(profile.seconds.values()) == pytest.approx(2 * profile.wall_s)
     assert profile.seconds["sample"] > 0
     assert profile.seconds["run"] == 0.5, "no other core may work while a program is timed"
+    watching = {stage: profile.seconds[stage] for stage in ("reference", "wait", "repeat")}
+    assert watching == {"reference": 1.0, "wait": 0.5, "repeat": 0.0}, "what the block took, on both cores"
 
 
 def test_a_build_that_devices_share_is_counted_once() -> None:
@@ -130,6 +131,7 @@ def test_devices_that_share_builds_have_a_row_each(
 
     assert done.good == 20
     assert done.profile.programs == 10
+    assert 0 < done.profile.seconds["reference"] < done.profile.cores * done.profile.wall_s
     programs = [
         set(folder.measurements(d, columns=["program_id"])["program_id"].to_pylist()) for d in (DEVICE, "single")
     ]

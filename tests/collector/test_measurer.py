@@ -23,7 +23,7 @@ from costhub.collector.measurer import (
     local_measurer,
 )
 from costhub.collector.propose.sampler import Program
-from costhub.collector.run.drift_monitor import MachineState
+from costhub.collector.run.drift_monitor import DriftSeconds, MachineState
 from costhub.collector.run.output_check import default_program
 from costhub.collector.run.runner import Runner, RunResult
 from costhub.collector.workloads.suites import find_workload
@@ -55,7 +55,8 @@ def test_every_program_has_a_result_on_every_device(builder: Builder, runner: Ru
     built = builder.build([programs[0].module_json, "not a module", programs[1].module_json])
     batch = [BuiltProgram(build, program.arguments) for build, program in zip(built, programs, strict=False)]
 
-    found = list(measurer(builder, runner, "a", "b").measure(batch))
+    measuring = measurer(builder, runner, "a", "b")
+    found = list(measuring.measure(batch))
     for build in built:
         build.remove()
 
@@ -67,6 +68,9 @@ def test_every_program_has_a_result_on_every_device(builder: Builder, runner: Ru
     assert results[1].error
     assert all((r.machine.reference_s or 0) > 0 for r in results)
     assert all((r.machine.reference_after_s or 0) > 0 for r in results if r.status == "ok")
+    each = [monitor.seconds.reference for monitor in measuring._monitors]
+    assert min(each) > 0
+    assert measuring.drift_seconds().reference == pytest.approx(sum(each))
 
 
 def test_nothing_is_built_while_programs_are_timed(target: str, runner: Runner, programs: list[Program]) -> None:
@@ -152,6 +156,7 @@ def test_this_machine_and_boards_measure_alike(opened: Callable[[], AbstractCont
     assert measuring.target["num-cores"] == measuring.device["cores"]
     assert results[0].machine.reference_drift is not None
     assert (measuring.boards is None) == (results[0].board is None)
+    assert (measuring.boards is None) == (measuring.drift_seconds() != DriftSeconds()), "boards watch over themselves"
 
 
 @pytest.mark.parametrize("address", ["here", "127.0.0.1:", ":9190", "a:b", "a:²", "a:0", "a:65536"])

@@ -20,6 +20,7 @@ import click
 from costhub.api.cluster.collect import MEASURER, collect_on_cluster
 from costhub.api.collect import Collection, collect
 from costhub.collector.device.cpu_state import usable_cpus
+from costhub.collector.run.drift_monitor import DriftSeconds
 from costhub.dataset.folder import DataFolder
 from scripts.bench.common import machine, options
 
@@ -127,10 +128,11 @@ def _of_profile(done: Collection) -> dict[str, float]:
     profile = done.progress.profile
     seconds, count = profile.seconds, profile.programs
     builds = sum(seconds[stage] for stage in ("sample", "lower", "llvm", "link"))
+    watching = sum(seconds[stage] for stage in DriftSeconds._fields)
     return {
         "cores": float(profile.cores),
         "build_core_s": builds / count,
-        "run_s": (seconds["run"] + seconds["reference"]) / profile.cores / count,
+        "run_s": (seconds["run"] + watching) / profile.cores / count,
         "machine_per_s": profile.good_per_s,
     }
 

@@ -13,12 +13,13 @@ from costhub.collector.build.builder import BuildResult
 from costhub.collector.measurer import BuiltProgram, BuiltReference, Measurer, MeasureResult
 from costhub.collector.propose.isolated_sampler import open_samplers
 from costhub.collector.propose.sampler import Program, Scorer, Shares
+from costhub.collector.run.drift_monitor import DriftSeconds
 from costhub.collector.run.output_check import default_program
 from costhub.collector.session import Rights, open_sessions
 from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec, make_queue, next_workload
 from costhub.dataset.folder import DataFolder
 
-STAGES = ("sample", "lower", "llvm", "link", "run", "reference", "other")
+STAGES = ("sample", "lower", "llvm", "link", "run", *DriftSeconds._fields, "other")
 
 # Programs timed in one batch. Meanwhile the builders are frozen; before it the reference kernel runs in full.
 BATCH = 32
@@ -179,7 +180,7 @@ class _Work:
             ]
             with closing(self._measurer.measure(programs)) as results:
                 while True:
-                    with self.progress.profile.measuring():
+                    with self.progress.profile.watching(self._measurer.drift_seconds):
                         measured = next(results, None)
                     if measured is None:
                         return
@@ -214,9 +215,10 @@ class _Work:
 class Profile:
     """Core-seconds by stage.
 
-    Sampling and building take one core each; while a program or the reference kernel is timed, no other core
-    may work, so these stages take all cores. The remainder, `other`, is start-up, messages
-    between processes, writing rows, and idle cores.
+    Sampling and building take one core each. While a program or the reference kernel (`reference`) is timed, no other
+    core may work, so these stages take all cores, as do waiting for a quiet machine (`wait`) and runs that are not
+    kept, with the kernel around the next ones (`repeat`). The remainder, `other`, is start-up, messages between
+    processes, what ended in a crash, writing rows, and idle cores.
     """
 
     cores: int
@@ -235,11 +237,12 @@ class Profile:
         self.seconds["sample"] += time.thread_time() - start
 
     @contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Counts the block as the reference kernel, except for the run, which `note` subtracts again."""
-        start = time.monotonic()
+    def watching(self, drift_seconds: Callable[[], DriftSeconds]) -> Iterator[None]:
+        """Counts what watching over the devices takes during the block, by what was taken before and after it."""
+        before = drift_seconds()
         yield
-        self.seconds["reference"] += (time.monotonic() - start) * self.cores
+        for stage, then, now in zip(DriftSeconds._fields, before, drift_seconds(), strict=True):
+            self.seconds[stage] += (now - then) * self.cores
 
     def note(self, result: MeasureResult, *, is_first: bool) -> None:
         """Counts a result; its build only on the first of several devices that share it."""
@@ -250,7 +253,6 @@ class Profile:
         self.good += result.status == "ok"
         if result.run is not None:
             self.seconds["run"] += result.run.wall_s * self.cores
-            self.seconds["reference"] -= result.run.wall_s * self.cores
 
     def stop(self) -> None:
         """Stops the accounting."""

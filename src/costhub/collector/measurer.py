@@ -15,7 +15,7 @@ from costhub.collector.boards.tracker import address_of
 from costhub.collector.build.builder import Builder, BuildResult
 from costhub.collector.device.cpu_state import governor
 from costhub.collector.device.local import LocalDevice
-from costhub.collector.run.drift_monitor import DriftMonitor, MachineState
+from costhub.collector.run.drift_monitor import DriftMonitor, DriftSeconds, MachineState
 from costhub.collector.run.evaluator import Arguments, Evaluator
 from costhub.collector.run.output_check import DefaultProgram
 from costhub.collector.run.runner import Runner, RunResult
@@ -120,6 +120,10 @@ class Measurer(ABC):
         """The TVM target that programs are built for."""
         return self.devices[0].target
 
+    def drift_seconds(self) -> DriftSeconds:
+        """What watching over the devices has taken this machine so far; boards watch over themselves."""
+        return DriftSeconds()
+
     def launch(self) -> None:
         """Starts the processes without waiting for them."""
         self.builder.launch()
@@ -164,6 +168,11 @@ class LocalMeasurer(Measurer):
     ) -> None:
         super().__init__(devices, builder, runners[0].evaluator)
         self._monitors = [monitor(runner) for runner in runners]
+
+    def drift_seconds(self) -> DriftSeconds:
+        """What watching over all devices has taken so far."""
+        taken = [monitor.seconds for monitor in self._monitors]
+        return DriftSeconds(*(sum(each) for each in zip(*taken, strict=True)))
 
     def launch(self) -> None:
         """Starts the processes without waiting for them."""

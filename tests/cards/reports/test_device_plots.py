@@ -67,3 +67,17 @@ def test_stages_and_devices_are_named(tmp_path: Path) -> None:
     text = plot_profile({"a-device": PROFILE}, tmp_path / "where.svg").read_text()
     assert "<!-- a-device -->" in text
     assert "<!-- LLVM -->" in text
+
+
+def test_waits_and_repeats_are_drawn_if_a_profile_tells_them_from_the_kernel(tmp_path: Path) -> None:
+    newer = {**PROFILE, "core_seconds": {**SECONDS, "reference": 0.5, "wait": 1.0, "repeat": 2.2, "other": 0.0}}
+
+    older = words(plot_profile({"a-device": PROFILE}, tmp_path / "older.svg"))
+    both = words(plot_profile({"a-device": PROFILE, "another": newer}, tmp_path / "both.svg"))
+
+    assert "reference kernel" in older
+    assert "waiting for quiet" not in older
+    assert "timing again" not in older
+    assert "waiting for quiet" in both
+    assert "timing again" in both
+    assert "11%" in both, "2.2 of 20 core-seconds"

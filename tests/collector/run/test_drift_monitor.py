@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from costhub.collector.build.builder import Builder
 from costhub.collector.propose.sampler import Program
 from costhub.collector.run import drift_monitor
-from costhub.collector.run.drift_monitor import DriftMonitor
-from costhub.collector.run.runner import Runner
+from costhub.collector.run.drift_monitor import DriftMonitor, DriftSeconds
+from costhub.collector.run.runner import Runner, RunResult
 
 
 @pytest.fixture
@@ -97,6 +97,56 @@ def test_a_short_disturbance_is_waited_for_shortly(
     assert DriftMonitor(runner).look().reference_drift == 0.0
 
     assert waits == [0.1, 0.2]
+
+
+class Clock:
+    """Stands in for the module `time`: it goes on only where somebody says how long something takes."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> float:
+        self.now_s += seconds
+        return seconds
+
+
+@pytest.fixture
+def watched(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DriftSeconds]:
+    """Tells what watching over one program took. The program takes 100 s, the kernel what each reading says."""
+
+    def watch(*readings: float) -> DriftSeconds:
+        clock, found = Clock(), iter(readings)
+        monkeypatch.setattr(drift_monitor, "time", clock)
+        monkeypatch.setattr(drift_monitor, "QUIET_WAITS_S", (0.5,) * 5)
+        monkeypatch.setattr(drift_monitor, "FREE_WAITING_S", 100.0)
+        monkeypatch.setattr(runner, "reference_s", lambda *, quick=False: clock.sleep(next(found)))
+        monkeypatch.setattr(runner, "run", lambda *_, **__: RunResult("ok", (1.0,), clock.sleep(100.0), None))
+        monitor = DriftMonitor(runner)
+        monitor.look()
+        monitor.run("a.so", ())
+        assert next(found, None) is None
+        return monitor.seconds
+
+    return watch
+
+
+def test_on_a_quiet_machine_watching_takes_the_kernel_before_the_batch_and_after_the_program(
+    watched: Callable[..., DriftSeconds],
+) -> None:
+    assert watched(1.0, 1.0, 1.0, 1.125, 1.0625) == DriftSeconds(reference=1.125 + 1.0625)
+
+
+def test_waits_and_what_was_not_kept_are_told_apart(watched: Callable[..., DriftSeconds]) -> None:
+    before, after, again = (2.0, 2.0, 1.0), (3.0,), (4.0, 1.0, 1.0)
+
+    seconds = watched(1.0, 1.0, 1.0, *before, *after, *again)
+
+    assert seconds.reference == 2.0 + 3.0, "the first before the batch, and the one after the program"
+    assert seconds.wait == (0.5 + 2.0) + (0.5 + 1.0) + (0.5 + 1.0), "twice before the batch, once before the second run"
+    assert seconds.repeat == 100.0 + 4.0 + 1.0, "the first run, and the kernel before and after the second"
 
 
 def test_nothing_is_timed_after_a_program_that_failed(runner: Runner, readings: list[float]) -> None:

@@ -43,6 +43,23 @@ def test_stages_are_shares_of_the_time_of_all_cores() -> None:
     assert dense_collection_table({"pools": [], "collection": one}) == shown
 
 
+def test_results_in_which_waits_and_repeats_are_part_of_the_reference_kernel_have_gaps_there() -> None:
+    older = dict.fromkeys(("llvm", "run", "lower", "sample", "link", "reference", "other"), 2.0)
+    newer = {**older, "reference": 1.0, "wait": 0.6, "repeat": 0.4}
+    shared = {"cores": 2, "wall_s": 10.0, "good_per_s": 7.0, "floor_share": 0.9}
+    rows = [
+        {"devices": ["d"], "good": 1, "failed": 0, "profile": {**shared, "core_seconds": each}}
+        for each in (older, newer)
+    ]
+
+    shown = collection_table({"rows": rows})
+
+    assert "| link % | reference % | wait % | repeat % | other % |" in shown
+    assert "| 10.0 | 10.0 | - | - | 10.0 |" in shown
+    assert "| 10.0 | 5.0 | 3.0 | 2.0 | 10.0 |" in shown
+    assert "| link % | reference % | other % |" in collection_table({"rows": rows[:1]})
+
+
 def test_noise_is_told_in_per_cent() -> None:
     row = {"device": "d", "programs": 10, "median_gap": 0.005, "p90_gap": 0.02, "spearman": 0.999}
     shown = noise_table({"rows": [{**row, "best_changed": 0.25, "mean_regret": 0.001}]})

@@ -19,9 +19,14 @@ _STAGES = {
     "sample": ("sampling", SERIES[4]),
     "link": ("linking", SERIES[3]),
     "reference": ("reference kernel", SERIES[2]),
-    "other": ("start-up, waiting", OTHER),
+    "wait": ("waiting for quiet", SERIES[6]),
+    "repeat": ("timing again", SERIES[7]),
+    "other": ("start-up, idle", OTHER),
 }
-"""Stage -> its label and colour; the boldest colours are for stages that every collector needs."""
+"""Stage -> its label and colour; the boldest colours are for stages that every collector needs.
+
+Profiles of older versions have all that watching over the device took in `reference`.
+"""
 
 
 def plot_ladders(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
@@ -72,12 +77,14 @@ def plot_profile(profiles: Mapping[str, Mapping[str, Any]], path: str | Path) ->
         profiles: Label -> figures from `costhub.collector.collect.Profile.as_dict`.
         path: Path of the picture; its suffix chooses the format.
     """
+    told = {stage for profile in profiles.values() for stage in profile["core_seconds"]}
+    stages = {stage: drawn for stage, drawn in _STAGES.items() if stage in told}
     figure, axes = diagram(1.6 + 0.55 * len(profiles), x="share of the cores' time", grid="")
     for row, profile in enumerate(profiles.values()):
         total = profile["cores"] * profile["wall_s"]
         left = 0.0
-        for stage, (name, colour) in _STAGES.items():
-            share = profile["core_seconds"][stage] / total
+        for stage, (name, colour) in stages.items():
+            share = profile["core_seconds"].get(stage, 0.0) / total
             axes.barh(row, share, left=left, color=colour, label=None if row else name, edgecolor=PAPER)
             if share > 0.035:
                 axes.text(left + share / 2, row, f"{share:.0%}", ha="center", va="center", color=PAPER)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from costhub.collector.device.identity import clock_mhz, temperature_c
 from costhub.collector.run.evaluator import Arguments
@@ -41,6 +44,17 @@ class MachineState:
     temperature_c: float | None = None
 
 
+class DriftSeconds(NamedTuple):
+    """Seconds of wall time that watching over a device has taken so far; the last two are for disturbances."""
+
+    reference: float = 0.0
+    """The reference kernel before each batch, and once after each program."""
+    wait: float = 0.0
+    """Waiting for the machine to calm down, and timing the reference kernel meanwhile."""
+    repeat: float = 0.0
+    """Runs of programs that were not kept, and the reference kernel around the runs that replaced them."""
+
+
 class DriftMonitor:
     """Runs programs on a device and times its reference kernel before and after."""
 
@@ -51,6 +65,12 @@ class DriftMonitor:
         self._is_busy = False
         """Whether waiting did not help the last time: if so, it is not tried before every program."""
         self._start, self._waited_s, self._has_said = time.monotonic(), 0.0, False
+        self._seconds: dict[str, float] = DriftSeconds()._asdict()
+
+    @property
+    def seconds(self) -> DriftSeconds:
+        """What watching over the device has taken since this monitor was made."""
+        return DriftSeconds(**self._seconds)
 
     def look(self) -> MachineState:
         """Returns the current state of the machine; waits a little if the device is busier than at the start.
@@ -58,18 +78,24 @@ class DriftMonitor:
         Raises:
             MeasureError: The device no longer runs the reference kernel.
         """
-        if self._baseline_s is None:
+        return self._look("reference")
+
+    def _look(self, stage: str) -> MachineState:
+        """As `look`; the first reading counts as `stage`."""
+        if self._baseline_s is None:  # once in a session, with the start of the process: no part of what is counted
             self._baseline_s = min(self.runner.reference_s() for _ in range(3))
-        reference_s = self.runner.reference_s()
+        with self._counted(stage):
+            reference_s = self.runner.reference_s()
         for wait_s in () if self._is_busy else QUIET_WAITS_S:
             if self._drift(reference_s) <= MAX_DRIFT or not self._may_wait():
                 break
             if not self._has_said:
                 self._has_said = True
                 log.info("waiting for a quiet machine (load %.1f)", os.getloadavg()[0])
-            time.sleep(wait_s)
-            self._waited_s += wait_s
-            reference_s = self.runner.reference_s()
+            with self._counted("wait"):
+                time.sleep(wait_s)
+                self._waited_s += wait_s
+                reference_s = self.runner.reference_s()
         self._is_busy = self._drift(reference_s) > MAX_DRIFT
         # Once per batch: if they can be read at all, reading them takes milliseconds.
         self._state = MachineState(
@@ -108,15 +134,26 @@ class DriftMonitor:
             MeasureError: As for `Runner.run` and `look`.
         """
         for repetition in range(1 + REPETITIONS):
+            start = time.monotonic()
             result = self.runner.run(artifact, arguments, timeout_s=timeout_s, check=check, module_json=module_json)
+            taken_s = time.monotonic() - start
             if result.status != "ok":  # it has no latency; after a crash the kernel would also start a process
                 return result, self._state
-            after_s = self.runner.reference_s(quick=True)
+            with self._counted("repeat" if repetition else "reference"):
+                after_s = self.runner.reference_s(quick=True)
             if self._drift(after_s) <= MAX_DRIFT or self._is_busy:
                 break
             if repetition < REPETITIONS:
-                self.look()
+                self._seconds["repeat"] += taken_s  # its latency is not kept
+                self._look("repeat")
         return result, replace(self._state, reference_after_s=after_s)
+
+    @contextmanager
+    def _counted(self, stage: str) -> Iterator[None]:
+        """Counts the block as a field of `DriftSeconds`."""
+        start = time.monotonic()
+        yield
+        self._seconds[stage] += time.monotonic() - start
 
     def _may_wait(self) -> bool:
         return self._waited_s <= FREE_WAITING_S + MAX_WAITING * (time.monotonic() - self._start)
