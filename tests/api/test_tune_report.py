@@ -15,7 +15,15 @@ from types import SimpleNamespace
 import pytest
 
 from costhub.api.compile import KIND as COMPILE_REPORT
-from costhub.api.tune_report import REPORT, TuneReport, read_report, stopped_before, warn_of_other_space
+from costhub.api.tune_report import (
+    REPORT,
+    TuneReport,
+    on_target,
+    read_report,
+    stopped_before,
+    warn_of_other_space,
+    warn_of_other_target,
+)
 from costhub.cards.reports.tune_summary import summary_text
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import DataError
@@ -220,6 +228,26 @@ def test_a_search_in_another_space_than_those_before_it_says_what_counts(
     assert said("llvm", "new") == "", "nothing of this workload was measured"
     assert said("llvm", "conv", device_id="other") == ""
     assert said("llvm", "old", "older") == "", "their reports do not say the space"
+
+
+def test_records_of_another_target_do_not_count_and_it_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    earlier = {"device": "acme", "target": "with AMX", "workloads": []}
+    for report, device_id, target in (
+        (None, "acme", "without"),
+        ({**earlier, "target": None}, "acme", "without"),
+        (earlier, "acme", "with AMX"),
+        (earlier, "other", "without"),
+    ):
+        warn_of_other_target(tmp_path, report, device_id, target)
+    assert caplog.messages == []
+    assert on_target(earlier, "with AMX") is earlier
+    assert on_target(earlier, "without") is None
+
+    warn_of_other_target(tmp_path, earlier, "acme", "without")
+
+    assert [f"{tmp_path} holds a search on acme for another target" in text for text in caplog.messages] == [True]
 
 
 def test_the_first_search_in_a_folder_says_nothing_of_spaces(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

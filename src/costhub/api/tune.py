@@ -30,6 +30,15 @@ from costhub.api.subjects import Subjects, check_lowering, launched_reader, netw
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import (
     TuneReport,
+    on_target,
+    read_report,
+    stopped_before,
+    warn_of_other_device,
+    warn_of_other_model,
+    warn_of_other_space,
+    warn_of_other_target,
+)
+    TuneReport,
     read_report,
     stopped_before,
     warn_of_other_device,
@@ -280,10 +289,12 @@ class _Search:
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
             device_id = str(measurer.device["device_id"])
-            warn_of_other_model(out, earlier, model.name, device_id, {job.name for job in jobs})
-            warn_of_other_space(out, earlier, self.options.space, device_id, jobs)
+            warn_of_other_target(out, earlier, device_id, target)
+            counted_before = on_target(earlier, target)
+            warn_of_other_model(out, counted_before, model.name, device_id, {job.name for job in jobs})
+            warn_of_other_space(out, counted_before, self.options.space, device_id, jobs)
             cap = self.trials * len(jobs)
-            ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
+            ended = stopped_before(counted_before, self.options.stop, cap, [job.name for job in jobs])
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
             with stages.during(SEARCHING):
                 results = self._search(jobs, model.model, known, measurer, folder, shown)
@@ -292,7 +303,7 @@ class _Search:
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
             machine = {"load_average": load, "cores": os.cpu_count(), "on_board": measurer.boards is not None}
-            about = {**self._about(model), **machine, "began": began, "cap": cap, "stopped": ended}
+            about = {**self._about(model), **machine, "target": target, "began": began, "cap": cap, "stopped": ended}
             report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
             finished: list[FinishedNetwork] = []
             if networks and obstacle(measurer) is None:

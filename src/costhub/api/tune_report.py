@@ -86,6 +86,35 @@ def stopped_before(
     return told if is_count and set(names) <= {row["workload"] for row in earlier["workloads"]} else None
 
 
+def on_target(earlier: Mapping[str, Any] | None, target: str) -> Mapping[str, Any] | None:
+    """An earlier report whose records count in a search for a target: those of other targets, TVM leaves aside.
+
+    Args:
+        earlier: What `read_report` returned; reports of older versions do not say their target, and count.
+        target: The TVM target of the new search, as JSON.
+    """
+    is_other = earlier is not None and earlier.get("target") not in (None, target)
+    return None if is_other else earlier
+
+
+def warn_of_other_target(out: Path, earlier: Mapping[str, Any] | None, device_id: str, target: str) -> None:
+    """Says that a folder holds a search on the same device whose records do not count, since its target was another.
+
+    Args:
+        out: The folder.
+        earlier: What `read_report` returned.
+        device_id: The device of the new search.
+        target: Its TVM target, as JSON.
+    """
+    if earlier is not None and earlier.get("device") == device_id and on_target(earlier, target) is None:
+        log.warning(
+            "%s holds a search on %s for another target: this machine shows other instructions than then, as a virtual "
+            "machine may after a restart. What it measured does not count here, so the search begins anew.",
+            out,
+            device_id,
+        )
+
+
 def warn_of_other_device(out: Path, earlier: Mapping[str, Any] | None, device_id: str) -> None:
     """Says that a folder holds a search on another device: the libraries of its networks may be replaced.
 
@@ -189,7 +218,7 @@ class TuneReport:
     device: Mapping[str, Any]
     """This machine's row of the devices table."""
     about: Mapping[str, Any]
-    """`model`, `model_reason`, `method`, `command`, `load_average` and `cores` of this machine at the start,
+    """`model`, `model_reason`, `method`, `command`, `target`, `load_average` and `cores` of this machine at the start,
     `began`, when that was, `cap`, the trials of all workloads together, and `stopped`, why a rule ended the search."""
     earlier: Mapping[str, Any] | None = None
     """The report of the previous search, see `read_report`; its workloads and networks are kept."""

@@ -60,6 +60,16 @@ def test_a_search_that_went_on_keeps_what_the_first_one_recorded() -> None:
     assert row["trials_untimed"] == 0
 
 
+@pytest.mark.parametrize(("before", "seconds"), [("this", 35.0), (None, 35.0), ("another", 25.0)])
+def test_a_search_for_another_target_was_begun_anew(before: str | None, seconds: float) -> None:
+    first, second = report("a", target=before), report("a", target="this")
+    second["workloads"][0] |= {"trials": 40, "seconds": 25.0}
+
+    (row,) = with_earlier(second, first)["workloads"]
+
+    assert (row["seconds"], "trials_before" in row) == (seconds, seconds == 35.0)
+
+
 def test_each_search_is_named_with_what_is_left_of_it() -> None:
     joined = with_earlier(report("b", created="second"), report("a", "b"))
     joined = with_earlier(report("c", created="third"), joined)

@@ -141,6 +141,27 @@ def test_a_board_that_is_not_there_is_a_sentence_and_no_library(
     assert (found.library, found.notes, found.latencies) == (None, (), {})
 
 
+def test_an_interruption_leaves_the_library_of_an_earlier_search(
+    tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: _Forms) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Forms, "build", interrupted)
+    (tmp_path / "small.so").write_text("of an earlier search")
+    args = {"label": "small", "target": target, "database": tmp_path, "out": tmp_path}
+
+    with pytest.raises(KeyboardInterrupt):
+        finish_untimed("small.pt2", **args, runs_here=False)  # type: ignore[arg-type]
+    assert (tmp_path / "small.so").read_text() == "of an earlier search"
+
+    monkeypatch.setattr(_Forms, "build", lambda _: "no such file")
+    found = finish_untimed("small.pt2", **args, runs_here=False)  # type: ignore[arg-type]
+
+    assert found.error == "TVM cannot compile small as a whole: no such file."
+    assert not (tmp_path / "small.so").exists()
+
+
 @pytest.mark.slow
 def test_outputs_that_are_not_torchs_are_a_sentence_and_no_library(
     files: tuple[Path, Path], database: Path, target: str, tmp_path: Path

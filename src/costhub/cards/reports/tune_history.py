@@ -11,6 +11,7 @@ from costhub.errors import DataError
 ORIGIN = (
     "device",
     "machine",
+    "target",
     "model",
     "model_reason",
     "method",
@@ -29,7 +30,7 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
     """Adds earlier results that were not replaced to the report of the last search.
 
     A workload is replaced by the same workload on the same device, because the last search continued from its
-    records; a network by one with the same name.
+    records, unless they are of another target; a network by one with the same name.
 
     Args:
         summary: The report of the last search, see `costhub.cards.reports.tune.tune_markdown`.
@@ -52,7 +53,8 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
     # Reports of 0.1.0 name the device once, for all of their workloads.
     rows = [{"device": earlier["device"], **row} for row in earlier["workloads"]]
     before = {(row["workload"], row["device"]): row for row in rows}
-    own = [_continued(row, before.get((row["workload"], row["device"]))) for row in summary["workloads"]]
+    goes_on = earlier.get("target") in (None, summary.get("target"))
+    own = [_continued(row, before.get((row["workload"], row["device"]))) if goes_on else row for row in summary["workloads"]]
     replaced = {(row["workload"], row["device"]) for row in own}
     kept = [row for row in rows if (row["workload"], row["device"]) not in replaced]
     names = {network["network"] for network in summary.get("networks", ())}

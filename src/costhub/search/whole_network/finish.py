@@ -124,7 +124,7 @@ def finish_network(
         _forms(network, target, database, lowering, with_untuned=is_wanted) as forms,
         _launched(forms, runs_here=boards is None) as here,
     ):
-        finished, here.inputs = _compiled(forms, label, out, failing)
+        finished, here.inputs = _compiled(forms, label, failing)
         if finished.error is None:
             report_step(f"checking and timing {label}")
             timer = here if boards is None else board_network_timer(here.inputs, boards)
@@ -164,7 +164,7 @@ def finish_untimed(
         _forms(network, target, database, lowering, is_compared=runs_here) as forms,
         _launched(forms, runs_here=runs_here) as timer,
     ):
-        finished, timer.inputs = _compiled(forms, label, out, f"TVM cannot compile {label} as a whole")
+        finished, timer.inputs = _compiled(forms, label, f"TVM cannot compile {label} as a whole")
         if finished.error is None and runs_here:
             report_step(f"checking {label}")
             with stages.during(CHECKING), timer:
@@ -254,19 +254,17 @@ def _threads(target: str) -> int:
     return int(json.loads(target).get("num-cores") or core_count())
 
 
-def _compiled(forms: _Forms, label: str, out: Path, failing: str) -> tuple[FinishedNetwork, tuple[Any, ...]]:
-    """Compiles a network, whose library of an earlier search is removed first.
+def _compiled(forms: _Forms, label: str, failing: str) -> tuple[FinishedNetwork, tuple[Any, ...]]:
+    """Compiles a network.
 
     Args:
         forms: What is compiled.
         label: As for `finish_network`.
-        out: See there.
         failing: The beginning of the sentence that says that TVM cannot compile it.
 
     Returns:
         What is known of the network, and its inputs; an error and none of these if it cannot be compiled.
     """
-    _library(out, label).unlink(missing_ok=True)
     kind = _kind_of(forms.target)
     begun = FinishedNetwork(label, _threads(forms.target), device_kind=kind, reference=forms.reference)
     built = forms.build()
@@ -298,10 +296,11 @@ def _timed(
 
 
 def _kept(finished: FinishedNetwork, forms: _Forms, out: Path) -> FinishedNetwork:
-    """Keeps the tuned library if nothing is wrong with the network."""
-    if finished.error is not None:
-        return finished
+    """Keeps the tuned library if nothing is wrong with the network; otherwise an earlier search's is removed."""
     library = _library(out, finished.network)
+    if finished.error is not None:
+        library.unlink(missing_ok=True)
+        return finished
     _publish(Path(forms.tuned), library)
     return replace(finished, library=str(library))
 
