@@ -16,7 +16,8 @@ from costhub.api.learning import train
 from costhub.api.models import ChosenModel, ModelChoice, load_model, pull, save_model
 from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
-from costhub.errors import ArgumentError, ModelError, UnknownNameError
+from costhub.errors import ArgumentError, DataError, ModelError, UnknownNameError
+from costhub.hub.data import load_programs, load_split
 from costhub.hub.remote.manifest import read_manifest
 from costhub.models import folder as model_folder
 from costhub.models.architectures import new_model
@@ -44,6 +45,22 @@ def test_a_model_trained_in_python_becomes_a_folder(tmp_path: Path) -> None:
         save_model(fitted, tmp_path / "other", programs, device="acme-one")
     with pytest.raises(ArgumentError, match="do not say which device"):
         save_model(fitted, tmp_path / "new", programs)
+
+
+def test_a_model_saved_with_its_data_names_who_measured_them(tmp_path: Path) -> None:
+    programs = load_programs("nvidia-h200", workloads=set(load_split("nvidia-h200", "workload-12-seed0").train[:2]))
+    fitted = train(programs, "gbt", options={"rounds": 3}, progress=False)
+
+    saved = [
+        model_folder.load_model(save_model(fitted, tmp_path / name, programs, **more))[1]
+        for name, more in (("named", {"data": "nvidia-h200"}), ("unnamed", {}))
+    ]
+
+    assert [info.data_credit for info in saved] == ["measurer not recorded (Apache-2.0)", None]
+    assert [len(info.datasets) for info in saved] == [1, 0]
+    assert saved[0].datasets[0].startswith("costhub/nvidia-h200@")
+    with pytest.raises(DataError):
+        save_model(fitted, tmp_path / "wrong", programs, data="nvidia-a100")
 
 
 def test_the_model_of_another_kind_of_device_is_refused_unless_it_is_allowed() -> None:

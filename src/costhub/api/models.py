@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.hubs import ModelEntry
+    from costhub.hub.data import DataAddress
+    from costhub.models.info import ModelInfo
     from costhub.models.protocol import CostModel
 
 
@@ -32,6 +34,7 @@ def save_model(
     seed: int = 0,
     licence: str = "Apache-2.0",
     test_workloads: Sequence[str] = (),
+    data: str | Path | None = None,
 ) -> Path:
     """Writes a fitted model as a folder, which `costhub.load_model`, `costhub.tune` and ``--model`` take.
 
@@ -45,6 +48,8 @@ def save_model(
         seed: Seed of the training.
         licence: Licence of the model, an SPDX name.
         test_workloads: Ids of the workloads that were held out.
+        data: Where the programs are from, as for `costhub.load_programs`: the folder and its card then name who
+            measured them, under which licence and, for data of a hub, the dataset and its revision; otherwise nobody.
 
     Returns:
         The folder.
@@ -52,10 +57,12 @@ def save_model(
     Raises:
         ModelError: The model is not fitted, or `out` holds something else.
         ArgumentError: `model` is not a `CostModel`, or neither `device` nor the programs name a device.
+        DataError: `data` cannot be read, or does not have the devices of the programs.
 
     Example:
         >>> programs = costhub.load_programs("nvidia-h200")  # doctest: +SKIP
-        >>> costhub.save_model(costhub.train(programs, "gbt"), "my-model", programs)  # doctest: +SKIP
+        >>> trained = costhub.train(programs, "gbt")  # doctest: +SKIP
+        >>> costhub.save_model(trained, "my-model", programs, data="nvidia-h200")  # doctest: +SKIP
         PosixPath('my-model')
     """
     from costhub.dataset.programs import Programs
@@ -63,13 +70,36 @@ def save_model(
     from costhub.models.train import describe_model
 
     parts = [programs] if isinstance(programs, Programs) else programs
-    device = device or "+".join(sorted({name for part in parts for name in part.device_ids if name}))
+    devices = sorted({name for part in parts for name in part.device_ids if name})
+    device = device or "+".join(devices)
     if not device:
         raise ArgumentError("The programs do not say which device they ran on: name it, as device=...")
     info = describe_model(
         own_model(model), parts, device_id=device, seed=seed, licence=licence, test_workloads=test_workloads
     )
+    if data is not None:
+        from costhub.hub.data import find_data
+
+        info = with_data(info, find_data(data), devices)
     return folder.save_model(model, out, info)
+
+
+def with_data(info: ModelInfo, place: DataAddress, devices: Sequence[str]) -> ModelInfo:
+    """A model's description, with who measured its data and, for data of a hub, the dataset and its revision.
+
+    Args:
+        info: The description; with figures, they are of the same dataset.
+        place: Where the data are.
+        devices: The devices that the model learned from.
+
+    Raises:
+        DataError: The data cannot be read, or lack one of the devices.
+    """
+    from costhub.hub.dataset_documents import folder_credit, tables_revision
+
+    known = () if place.dataset is None else (f"{place.dataset}@{tables_revision(place.folder)}",)
+    credit = folder_credit(place.folder, devices)
+    return replace(info, data_credit=credit, datasets=known, test_datasets=known if info.metrics else ())
 
 
 def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = None) -> Path:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.api.models import with_data
 from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE, DecimalNumber, WholeNumber
 from costhub.cli.shared.figures import figures_table
 from costhub.cli.shared.interaction import interruptible
@@ -181,18 +182,9 @@ def command(
     info = describe_model(
         model, train, device_id=name, seed=seed, licence=licence, metrics=totals, test_workloads=split.test
     )
-    info = replace(_with_data(info, place, devices), train_devices=devices if len(devices) > 1 or meant_for else ())
+    info = replace(with_data(info, place, devices), train_devices=devices if len(devices) > 1 or meant_for else ())
     _save(model, out, info, figures, partial)
     _report(out, info, figures, 0 if valid is None else len(set(valid.workload.tolist())), as_json=as_json)
-
-
-def _with_data(info: ModelInfo, place: DataAddress, devices: tuple[str, ...]) -> ModelInfo:
-    """Records who measured the data and, for data of a hub, the dataset and its revision."""
-    from costhub.hub.dataset_documents import folder_credit, tables_revision
-
-    known = () if place.dataset is None else (f"{place.dataset}@{tables_revision(place.folder)}",)
-    credit = folder_credit(place.folder, devices)
-    return replace(info, data_credit=credit, datasets=known, test_datasets=known if info.metrics else ())
 
 
 def _whole_stream(context: click.Context, stream: bool) -> bool:

@@ -112,7 +112,7 @@ def test_a_model_that_was_adapted_in_python_gets_the_card_of_what_was_held_out(t
 
 def test_a_model_that_was_trained_and_saved_in_python_gets_its_card(data: Path, tmp_path: Path) -> None:
     programs = load_programs(data, workloads={"conv2d1", "conv2d2", "matmul1"})
-    save_model(train(programs, "gbt", options={"rounds": 5}, progress=False), tmp_path / "mine", programs)
+    save_model(train(programs, "gbt", options={"rounds": 5}, progress=False), tmp_path / "mine", programs, data=data)
 
     made = card(tmp_path / "mine", data)
 
