@@ -52,8 +52,8 @@ def test_a_model_saved_with_its_data_names_who_measured_them(tmp_path: Path) -> 
     fitted = train(programs, "gbt", options={"rounds": 3}, progress=False)
 
     saved = [
-        model_folder.load_model(save_model(fitted, tmp_path / name, programs, **more))[1]
-        for name, more in (("named", {"data": "nvidia-h200"}), ("unnamed", {}))
+        model_folder.load_model(save_model(fitted, tmp_path / str(data), programs, data=data))[1]
+        for data in ("nvidia-h200", None)
     ]
 
     assert [info.data_credit for info in saved] == ["measurer not recorded (Apache-2.0)", None]
