@@ -14,7 +14,7 @@ from costhub.api.compile import KIND as COMPILE_REPORT
 from costhub.cards.reports.tune_history import can_go_on, with_earlier
 from costhub.errors import DataError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
-from costhub.terminal_text import counted
+from costhub.terminal_text import clean, counted
 
 if TYPE_CHECKING:
     from costhub.search.options import Job
@@ -186,7 +186,7 @@ def warn_of_other_space(
             "%s holds programs of the same workloads that were drawn from another design space (%s) and count as "
             "trials of this search, which measures fewer programs, or none: to search in %s only, choose another "
             "folder.",
-            *(out, theirs, ours),
+            *(out, clean(theirs, 200), ours),  # the report may be a stranger's
         )
 
 
