@@ -108,7 +108,7 @@ def pairs(rows: list[Row]) -> list[Row]:
     return differences
 
 
-def _by_workload(rows: list[Row], side: Side) -> dict[str, dict[str, float]]:
+def _by_workload(rows: Sequence[Mapping[str, Any]], side: Side) -> dict[str, dict[str, float]]:
     """Workload -> metric -> mean over seeds."""
     seen: dict[str, list[dict[str, float]]] = {}
     for row in rows:
@@ -240,12 +240,12 @@ def _together(found: Sequence[tuple[Row, Mapping[str, float]]]) -> Iterator[Row]
 def curves_of(rows: list[Row]) -> dict[Curve, list[Point]]:
     """The points of every learning curve, the smallest first; all the data are a point of both kinds."""
     curves: dict[Curve, list[Point]] = {}
-    rows = of_whole_seeds(rows)
-    for line in summaries(rows):
+    whole = of_whole_seeds(rows)
+    for line in summaries(whole):
         found = POINT.match(line["variant"])
         if found is None:
             continue
-        own = [row for row in rows if all(str(row.get(key, "")) == line[key] for key in LINE)]
+        own = [row for row in whole if all(str(row.get(key, "")) == line[key] for key in LINE)]
         label = " ".join(filter(None, (line["model"], found["name"], line["objective"])))
         label += f" with {line['also']}" if line["also"] else ""
         about: Row = {

@@ -38,13 +38,6 @@ from costhub.api.tune_report import (
     warn_of_other_space,
     warn_of_other_target,
 )
-    TuneReport,
-    read_report,
-    stopped_before,
-    warn_of_other_device,
-    warn_of_other_model,
-    warn_of_other_space,
-)
 from costhub.errors import ArgumentError, WorkloadError, last_line
 from costhub.names import check_different
 from costhub.terminal_text import counted

@@ -110,7 +110,9 @@ def test_a_space_of_another_kind_of_target_is_refused(target: str) -> None:
 def test_a_kind_of_target_is_refused_before_there_is_one() -> None:
     for name, kind in (("vnni", "llvm"), ("cuda", "cuda"), ("default", "cuda")):
         find_space(name).check_kind(kind)
-    with pytest.raises(WorkloadError, match="'vnni' is for llvm targets, but this one is of kind cuda: name another one"):
+    with pytest.raises(
+        WorkloadError, match="'vnni' is for llvm targets, but this one is of kind cuda: name another one"
+    ):
         find_space("vnni").check_kind("cuda")
 
 

@@ -54,7 +54,10 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
     rows = [{"device": earlier["device"], **row} for row in earlier["workloads"]]
     before = {(row["workload"], row["device"]): row for row in rows}
     goes_on = earlier.get("target") in (None, summary.get("target"))
-    own = [_continued(row, before.get((row["workload"], row["device"]))) if goes_on else row for row in summary["workloads"]]
+    own = [
+        _continued(row, before.get((row["workload"], row["device"]))) if goes_on else row
+        for row in summary["workloads"]
+    ]
     replaced = {(row["workload"], row["device"]) for row in own}
     kept = [row for row in rows if (row["workload"], row["device"]) not in replaced]
     names = {network["network"] for network in summary.get("networks", ())}

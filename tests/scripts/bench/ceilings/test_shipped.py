@@ -149,7 +149,9 @@ def test_data_whose_joining_was_interrupted_are_not_there(tmp_path: Path, monkey
 
 
 def test_data_that_were_joined_for_another_recipe_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(click.ClickException, match="has no measurements of amd-mi50, .*from which any-gpu-conditioned"):
+    with pytest.raises(
+        click.ClickException, match=r"has no measurements of amd-mi50, .*from which any-gpu-conditioned"
+    ):
         list(held_out_programs(release_of("any-gpu"), small_data(tmp_path)))
 
 
