@@ -155,14 +155,12 @@ def test_only_schedules_for_cpus_are_changed() -> None:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_schedules_of_tvms_own_space_compute_the_same(name: str) -> None:
+def test_schedules_of_tvms_own_space_are_left_alone(name: str) -> None:
     """They have other loops around the same block of sums, fused ones among them."""
-    changed = 0
-    for mod in map(scheduled, schedules(KERNELS[name](), 4, own=DEFAULT)):
-        fetching, count = prefetch_weights(mod, tvm.target.Target(CPU))
-        changed += count
-        np.testing.assert_array_equal(outputs(fetching), outputs(mod))
-    assert changed
+    found = [scheduled(mod) for mod in schedules(KERNELS[name](), 4, own=DEFAULT)]
+
+    assert found
+    assert [prefetch_weights(mod, tvm.target.Target(CPU)) for mod in found] == [(mod, 0) for mod in found]
 
 
 def test_sums_in_a_block_within_another_are_left_alone() -> None:
