@@ -18,12 +18,12 @@ from costhub.api.compile import KIND as COMPILE_REPORT
 from costhub.api.tune_report import (
     REPORT,
     TuneReport,
-    on_target,
     read_report,
     stopped_before,
     warn_of_other_space,
     warn_of_other_target,
 )
+from costhub.cards.reports.tune_history import on_target
 from costhub.cards.reports.tune_summary import summary_text
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import DataError

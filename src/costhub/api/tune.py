@@ -30,7 +30,6 @@ from costhub.api.subjects import Subjects, check_lowering, launched_reader, netw
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import (
     TuneReport,
-    on_target,
     read_report,
     stopped_before,
     warn_of_other_device,
@@ -38,6 +37,7 @@ from costhub.api.tune_report import (
     warn_of_other_space,
     warn_of_other_target,
 )
+from costhub.cards.reports.tune_history import on_target
 from costhub.errors import ArgumentError, WorkloadError, last_line
 from costhub.names import check_different
 from costhub.terminal_text import counted
@@ -273,7 +273,8 @@ class _Search:
             for sentence in advise(model, measurer):
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
-            warn_of_other_device(out, earlier, str(measurer.device["device_id"]))
+            device_id = str(measurer.device["device_id"])
+            warn_of_other_device(out, earlier, device_id)
             _say_what_is_held(out)
             if networks:
                 log.info("Finding the kernels of %s ...", " and ".join(networks))
@@ -281,7 +282,6 @@ class _Search:
             jobs += network_jobs(networks, target, self.options.lowering, stages=stages, reader=reader)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
-            device_id = str(measurer.device["device_id"])
             warn_of_other_target(out, earlier, device_id, target)
             counted_before = on_target(earlier, target)
             warn_of_other_model(out, counted_before, model.name, device_id, {job.name for job in jobs})

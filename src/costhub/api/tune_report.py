@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.api.compile import KIND as COMPILE_REPORT
-from costhub.cards.reports.tune_history import can_go_on, with_earlier
+from costhub.cards.reports.tune_history import can_go_on, on_target, with_earlier
 from costhub.errors import DataError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
 from costhub.terminal_text import clean, counted
@@ -84,17 +84,6 @@ def stopped_before(
         return None
     is_count = isinstance(told.get("trials"), int) and 0 < told["trials"] <= cap
     return told if is_count and set(names) <= {row["workload"] for row in earlier["workloads"]} else None
-
-
-def on_target(earlier: Mapping[str, Any] | None, target: str) -> Mapping[str, Any] | None:
-    """An earlier report whose records count in a search for a target: those of other targets, TVM leaves aside.
-
-    Args:
-        earlier: What `read_report` returned; reports of older versions do not say their target, and count.
-        target: The TVM target of the new search, as JSON.
-    """
-    is_other = earlier is not None and earlier.get("target") not in (None, target)
-    return None if is_other else earlier
 
 
 def warn_of_other_target(out: Path, earlier: Mapping[str, Any] | None, device_id: str, target: str) -> None:

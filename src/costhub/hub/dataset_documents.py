@@ -28,7 +28,7 @@ from costhub.cards.dataset_card import (
     with_change,
 )
 from costhub.cards.dataset_origin import ONLY_IMPORTED, measurers
-from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
+from costhub.cards.markdown import CARD
 from costhub.dataset.credit import data_credit, is_imported
 from costhub.dataset.croissant import CROISSANT, CroissantFacts, croissant_text
 from costhub.dataset.folder import DataFolder
@@ -38,10 +38,11 @@ from costhub.dataset.shards.shard_set import shard_name
 from costhub.dataset.splits.split import list_splits
 from costhub.dataset.stats.observations import read_observations
 from costhub.errors import DataError
-from costhub.files import read_regular, write_replacing
+from costhub.files import write_replacing
 from costhub.hub.remote.address import HF_PREFIX
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.sources.catalogue import load_sources
+from costhub.hub.staging import read_card
 
 _FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor", "tvm_version")
 _ORIGIN_COLUMNS = ["contributor", "licence", "tvm_version", "transplanted_from", "proposed_by"]
@@ -208,8 +209,8 @@ def folder_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -
 def _card_text(folder: Path) -> str:
     """The README of a data folder; empty where it cannot be read as text, which keeps nobody from using the rows."""
     try:
-        return read_regular(folder / CARD, limit=4 * MAX_CARD_CHARACTERS, error=DataError).decode("utf-8")
-    except (DataError, UnicodeDecodeError):
+        return read_card(folder / CARD)
+    except DataError:
         return ""
 
 

@@ -53,11 +53,8 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
     # Reports of 0.1.0 name the device once, for all of their workloads.
     rows = [{"device": earlier["device"], **row} for row in earlier["workloads"]]
     before = {(row["workload"], row["device"]): row for row in rows}
-    goes_on = earlier.get("target") in (None, summary.get("target"))
-    own = [
-        _continued(row, before.get((row["workload"], row["device"]))) if goes_on else row
-        for row in summary["workloads"]
-    ]
+    went_on = before if on_target(earlier, summary.get("target")) else {}
+    own = [_continued(row, went_on.get((row["workload"], row["device"]))) for row in summary["workloads"]]
     replaced = {(row["workload"], row["device"]) for row in own}
     kept = [row for row in rows if (row["workload"], row["device"]) not in replaced]
     names = {network["network"] for network in summary.get("networks", ())}
@@ -70,6 +67,17 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
         "workloads": [*own, *kept],
         **({"earlier": searches} if searches else {}),
     }
+
+
+def on_target(earlier: Mapping[str, Any] | None, target: str | None) -> Mapping[str, Any] | None:
+    """An earlier report whose records count in a search for a target: those of other targets, TVM leaves aside.
+
+    Args:
+        earlier: The previous report; those of older versions do not say their target, and count.
+        target: The TVM target of the new search, as JSON.
+    """
+    is_other = earlier is not None and earlier.get("target") not in (None, target)
+    return None if is_other else earlier
 
 
 def _continued(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Mapping[str, Any]:
