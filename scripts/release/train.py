@@ -56,18 +56,20 @@ JOINT = "held-out-of-all"
 EACH = 128
 """The logs of Ansor hold some 800 programs of a workload, of which a model would see little else."""
 TREES = ("objective=log", "rounds=200", "learning_rate=0.1")
-"""Half the usual number of trees, which takes half the space."""
-GPU = {"blend": (f"members=gbt({','.join(TREES)}) mlp",), "gbt": TREES, "mlp": ()}
+"""Half the usual number of trees, which takes half the space, of logarithms, which `costhub adapt` corrects: those of
+throughput have no scale on which it could."""
+BLEND = f"members=gbt({','.join(TREES)}) mlp"
+GPU = {"blend": (BLEND,), "gbt": TREES, "mlp": ()}
 """Architecture -> options, on the GPUs."""
-ANY_CPU = ("base=blend", f"members=gbt({','.join(TREES)}) mlp")
-"""Trees of logarithms, which `costhub adapt` corrects; those of throughput have no scale on which it could."""
+ANY_DEVICE = ("base=blend", BLEND)
+"""Options of the models for many devices."""
 RELEASES = (
     ModelRelease("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
     ModelRelease("amd-epyc-zen5-2c", "mlp", MANY),
     ModelRelease("amd-epyc-zen5-2c", "treegru", MANY),
     ModelRelease(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
     ModelRelease(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
-    ModelRelease("any-cpu", "conditioned", MANY, ANY_CPU, "+".join((AMD, INTEL, ZEN4, ZEN3, EMERALD)), CPUS),
+    ModelRelease("any-cpu", "conditioned", MANY, ANY_DEVICE, "+".join((AMD, INTEL, ZEN4, ZEN3, EMERALD)), CPUS),
     *(
         ModelRelease(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
         for arch, options in GPU.items()
@@ -77,7 +79,7 @@ RELEASES = (
         ModelRelease(device, "blend", FEW, GPU["blend"], device, stop_share=0.1, each=EACH)
         for device in (V100, K80, MI50)
     ),
-    ModelRelease("any-gpu", "conditioned", JOINT, ("base=blend",), "+".join(GPUS), GPUS, stop_share=0.1, each=EACH),
+    ModelRelease("any-gpu", "conditioned", JOINT, ANY_DEVICE, "+".join(GPUS), GPUS, stop_share=0.1, each=EACH),
 )
 
 

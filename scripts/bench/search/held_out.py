@@ -20,7 +20,7 @@ from costhub.models.folder import load_model, save_model
 from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model, train_model
 from scripts.bench.common.data import copy_dataset
-from scripts.release.train import ANY_CPU
+from scripts.release.train import ANY_DEVICE
 
 WORKLOADS = (
     "resnet18.c7",
@@ -52,7 +52,7 @@ class ModelKind:
     """Otherwise it learns from devices of other chips only, as if nobody had measured this one."""
 
 
-COSTHUB = ModelKind("conditioned", "tiles@1", dict(option.split("=", 1) for option in ANY_CPU))
+COSTHUB = ModelKind("conditioned", "tiles@1", dict(option.split("=", 1) for option in ANY_DEVICE))
 """The kind of the embedded model for CPUs."""
 KINDS = {
     "costhub": COSTHUB,
