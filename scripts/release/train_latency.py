@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow.compute as pc
 
 from costhub.api.estimating.estimate import PREDICTOR
+from costhub.collector.propose.spaces import BLOCKED
 from costhub.dataset.credit import joined_credit
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
@@ -29,23 +31,39 @@ from scripts.bench.common.machine import RESULTS
 
 LEAST_PROGRAMS = 8
 """The best of fewer says little of what a search finds."""
+# The design space tells the layouts apart: networks are taken apart in blocked layouts for this space alone. A program
+# of TVM's own space may have none stated.
+IN_TORCH_LAYOUTS: pc.Expression = pc.field("space").is_null() | (pc.field("space") != BLOCKED)
+"""Which programs count. `costhub estimate` takes networks apart in torch's layouts. The blocked ones, in which `tune`
+compiles by default, would be of more use, but two chips have measured kernels in them, one with AVX2 and one with
+AVX-512, whose blocks differ: too few to tell what others take."""
 PROFILES = ("engines", "engines_zen4")
 """Results with the time of each kernel in tuned networks."""
 
 
-def embedded_table() -> LatencyTable:
-    """What the embedded datasets have measured, as the predictor reads it; some 20 s."""
+def is_in_torch_layouts(folder: DataFolder) -> bool:
+    """Whether a dataset has no programs in blocked layouts.
+
+    Its workloads then say which kernels a network has in torch's layouts. If some are in blocked ones, they do not: a
+    network's kernels in either layout stand under its name, and if added up, would count every layer twice.
+    """
+    return next(folder.iter_measurements(columns=["space"], where=pc.field("space") == BLOCKED), None) is None
+
+
+def embedded_table(datasets: Path = DATASETS) -> LatencyTable:
+    """What the datasets have measured in torch's layouts, as the predictor reads it; some 20 s."""
     pools: list[Pool] = []
     numbers: dict[str, Vector] = {}
     uses: dict[str, tuple[str, str]] = {}
     devices: dict[str, Mapping[str, Any]] = {}
     known = {device.device_id: device.row() for device in load_devices()}
-    for place in sorted(DATASETS.iterdir()):
+    for place in sorted(datasets.iterdir()):
         folder = DataFolder.open(place)
         rows = {row["workload_id"]: row for row in folder.workloads().to_pylist()}
         for name, row in device_rows(place, folder.device_ids()).items():
             devices[name] = device_figures(row, known)
-            own = [pool for pool in read_pools(folder, name, row["kind"]) if pool.workload_id in rows]
+            read = read_pools(folder, name, row["kind"], condition=IN_TORCH_LAYOUTS)
+            own = [pool for pool in read if pool.workload_id in rows]
             pools += [pool for pool in own if len(pool.latency_s) >= LEAST_PROGRAMS]
         for key in {pool.workload_id for pool in pools} - numbers.keys():
             networks = sorted(each["name"] for each in rows[key]["networks"] or ())
@@ -104,8 +122,9 @@ Boosted trees (XGBoost) that predict the latency of the best program that a sear
 from the numbers of both ({table.inputs.shape[1]} columns), and intervals by cross-conformal prediction.
 `costhub estimate` reads it.
 
-- Learned from the best of the measured programs of {len(table):,} pairs of workload and device:
-  {len(predictor.workloads)} workloads, {len(predictor.devices)} devices ({devices}).
+- Learned from the best of the programs measured in torch's layouts, not in the design space `{BLOCKED}`, of
+  {len(table):,} pairs of workload and device: {len(predictor.workloads)} workloads, {len(predictor.devices)} devices
+  ({devices}).
 - Data: {data}.
 - `model.ubj` holds the trees; `config.json` the quantiles of the residuals, the curve over trials, versions and seed;
   `manifest.json` the hashes.

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from costhub.dataset.folder import DataFolder
@@ -71,6 +72,16 @@ def test_programs_that_failed_are_in_no_pool(tmp_path: Path) -> None:
     assert all((np.diff(each.latency_s) >= 0).all() for each in pools)
     only = read_pools(folder, DEVICE, "cpu", workloads=[pools[0].workload_id])
     assert [each.workload_id for each in only] == [pools[0].workload_id]
+
+
+def test_a_condition_leaves_programs_out_of_pools(tmp_path: Path) -> None:
+    folder = DataFolder.open(small_folder(tmp_path / "data"))
+    whole = read_pools(folder, DEVICE, "cpu")
+    kept = folder.measurements(DEVICE, ["record_id"], "ok")["record_id"].to_pylist()[::2]
+
+    part = read_pools(folder, DEVICE, "cpu", condition=pc.field("record_id").isin(kept))
+
+    assert sum(len(each.latency_s) for each in part) == len(kept) < sum(len(each.latency_s) for each in whole)
 
 
 def test_kinds_belong_to_two_families() -> None:

@@ -1,4 +1,4 @@
-"""The recipes of the shipped models, and what a release writes into their configuration beside what `costhub train` does."""
+"""The recipes of the shipped models, and what a release adds to what `costhub train` writes."""
 
 from __future__ import annotations
 

@@ -1,15 +1,22 @@
-"""The card of the latency predictor: who measured what it learned from."""
+"""What the latency predictor learns from, and whom its card credits with it.
+
+It learns from kernels in the layouts in which `costhub estimate` takes networks apart.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
 from costhub.api.estimating.estimate import PREDICTOR
+from costhub.dataset.folder import DataFolder
 from costhub.hub.catalogue.hubs import EMBEDDED
-from scripts.release.train_latency import card
+from scripts.release.train_latency import card, embedded_table, is_in_torch_layouts
+from tests.models.latency.made_layouts import DEVICE, EACH, NETWORK, kernels, made_layouts
 
 CREDIT = (
     "costhub (CC-BY-4.0), microsoft/nnfusion (MIT; replayed from logs of Ansor), measurer not recorded (Apache-2.0)."
@@ -40,3 +47,23 @@ def test_the_shipped_card_says_so_too() -> None:
     assert all(f"{who} (MIT" in text for who in ("lac-dcc/bennu", "microsoft/nnfusion"))
     assert "measurer not recorded (Apache-2.0)" in text
     assert "The predictor itself is under CC-BY-4.0" in text
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_layouts(tmp_path_factory.mktemp("datasets"))
+
+
+def test_only_programs_in_torchs_layouts_are_learned_from(datasets: Path) -> None:
+    table = embedded_table(datasets)
+
+    (pool,) = table.pools  # neither the kernel of blocked layouts alone, nor the two programs of `plain`
+    assert (pool.workload_id, pool.device_id) == (kernels()[0], DEVICE)
+    np.testing.assert_allclose(pool.latency_s, np.arange(1, 2 * EACH + 1) / 1e3)
+    assert (table.operators, table.networks, table.chips) == (("softmax",), (NETWORK,), (DEVICE,))
+
+
+def test_a_dataset_with_a_blocked_program_is_known_by_it(datasets: Path) -> None:
+    found = {place.name: is_in_torch_layouts(DataFolder.open(place)) for place in datasets.iterdir()}
+
+    assert found == {"plain": True, "with-blocked": False}

@@ -87,7 +87,12 @@ class Pool:
 
 
 def read_pools(
-    folder: DataFolder, device_id: str, kind: str, *, workloads: Collection[str] | None = None
+    folder: DataFolder,
+    device_id: str,
+    kind: str,
+    *,
+    workloads: Collection[str] | None = None,
+    condition: pc.Expression | None = None,
 ) -> list[Pool]:
     """The pools of a device; workloads without a program that ran have none.
 
@@ -96,6 +101,7 @@ def read_pools(
         device_id: The device.
         kind: TVM's kind of the device.
         workloads: Ids of the workloads to read; all by default.
+        condition: What else a measurement must meet.
 
     Raises:
         DataError: The folder is damaged.
@@ -104,6 +110,8 @@ def read_pools(
     where = pc.field("status") == "ok"
     if workloads is not None:
         where &= pc.field("workload_id").isin(sorted(workloads))
+    if condition is not None:
+        where &= condition
     for batch in folder.iter_measurements([device_id], ["workload_id", "run_s"], where):
         seconds, names = median_latency_s(batch["run_s"]), np.array(batch["workload_id"].to_pylist())
         for name in np.unique(names):
