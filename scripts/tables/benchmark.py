@@ -252,11 +252,14 @@ def new_chips_table(result: Result) -> str:
 
 
 def networks_table(result: Result) -> str:
-    """One line per family: sums over the measured kernels of networks that were held out whole."""
-    lines = [
-        {**row, "family": f"{FAMILIES[row['family']]}, {row['networks']} networks, {row['n']} sums"}
-        for row in result["network_summary"]
-    ]
+    """Per family, sums over the measured kernels of networks that were held out whole, and those of another search."""
+    again = {row["family"]: row for row in result.get("two_sums", ())}  # older results have none
+    lines = []
+    for row in result["network_summary"]:
+        sums = f"{FAMILIES[row['family']]}, {row['networks']} networks, {row['n']} sums"
+        lines.append({**row, "family": sums})
+        if row["family"] in again:
+            lines.append({**again[row["family"]], "family": f"{sums}: another search"})
     return markdown_table(lines, (TableColumn("family", "devices"), *_OFF, *_COVERS))
 
 

@@ -22,7 +22,7 @@ from costhub.models.latency.predictor import LatencyPredictor, LatencyTable
 from costhub.models.latency.residuals import KNOWN, NEW, Residuals, Uncertain
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS
-from scripts.release.train_latency import embedded_table
+from scripts.release.train_latency import embedded_table, is_in_torch_layouts
 
 SHARES = (0.5, 0.8, 0.9)
 NEAR = 1.15
@@ -52,23 +52,25 @@ class Workloads:
     """What the embedded datasets say of workloads."""
 
     networks: Mapping[str, Mapping[str, float]]
-    """Network -> id -> calls."""
+    """Network -> id -> calls, of the kernels that it has in torch's layouts."""
     alike: Mapping[str, frozenset[str]]
     """Id -> ids with the same operator, shapes and types."""
     tests: frozenset[str]
     """Ids on the test side of the datasets' splits."""
 
     @classmethod
-    def read(cls) -> Workloads:
-        """Reads them all."""
+    def read(cls, datasets: Path = DATASETS) -> Workloads:
+        """Reads them all; networks from the datasets in torch's layouts (`is_in_torch_layouts`)."""
         networks: dict[str, dict[str, float]] = {}
         kinds: dict[tuple[Any, ...], set[str]] = {}
         tests: set[str] = set()
-        for place in sorted(DATASETS.iterdir()):
+        for place in sorted(datasets.iterdir()):
+            folder = DataFolder.open(place)
+            is_plain = is_in_torch_layouts(folder)
             tests |= set(find_split(place, SPLITS.get(place.name, CPU_SPLIT)).test)
-            for row in DataFolder.open(place).workloads().to_pylist():
+            for row in folder.workloads().to_pylist():
                 kinds.setdefault((row["operator"], row["shapes"], *row["dtypes"]), set()).add(row["workload_id"])
-                for each in row["networks"] or ():
+                for each in (row["networks"] or ()) if is_plain else ():
                     networks.setdefault(each["name"], {})[row["workload_id"]] = each["weight"]
         alike = {key: frozenset(ids) for ids in kinds.values() for key in ids}
         return cls(networks, alike, frozenset(tests))
@@ -171,20 +173,26 @@ def compared(train: LatencyTable, test: LatencyTable, case: str, seed: int) -> I
                 yield row
 
 
-def of_networks(table: LatencyTable, known: Workloads, seed: int) -> Iterator[dict[str, Any]]:
-    """Sums over the measured kernels of each network on each device, predicted without the network's kernels."""
+def measured_networks(table: LatencyTable, known: Workloads) -> Iterator[tuple[str, list[LatencyTable]]]:
+    """Each network with its kernels on each device that measured enough of them."""
     ids, devices = column(table, "workload_id"), column(table, "device_id")
     for network, calls in sorted(known.networks.items()):
-        held = np.isin(ids, sorted(known.spread(frozenset(calls))))
         chosen = np.isin(ids, sorted(calls))
-        if not any((devices[chosen] == name).sum() >= LEAST_KERNELS for name in set(devices)):
-            continue
+        parts = [table.select(chosen & (devices == device)) for device in sorted(set(devices[chosen]))]
+        if enough := [own for own in parts if len(own) >= LEAST_KERNELS]:
+            yield network, enough
+
+
+def of_networks(table: LatencyTable, known: Workloads, seed: int) -> Iterator[dict[str, Any]]:
+    """Sums over the measured kernels of each network on each device, predicted without the network's kernels."""
+    ids = column(table, "workload_id")
+    for network, parts in measured_networks(table, known):
+        calls = known.networks[network]
+        held = np.isin(ids, sorted(known.spread(frozenset(calls))))
         fitted = LatencyPredictor.fit(table.select(~held), seed=seed, cases=(KNOWN,))
-        for device in sorted(set(devices[chosen])):
-            own = table.select(chosen & (devices == device))
-            if len(own) >= LEAST_KERNELS:
-                family = own.pools[0].family
-                yield {"network": network, "device": device, "family": family, **_sum(fitted, own, calls, seed)}
+        for own in parts:
+            place = {"device": own.pools[0].device_id, "family": own.pools[0].family}
+            yield {"network": network, **place, **_sum(fitted, own, calls, seed)}
 
 
 def _sum(fitted: LatencyPredictor, own: LatencyTable, calls: Mapping[str, float], seed: int) -> dict[str, Any]:
@@ -225,6 +233,22 @@ def two_searches(table: LatencyTable, seed: int) -> list[dict[str, Any]]:
     return found
 
 
+def two_sums(table: LatencyTable, known: Workloads, seed: int) -> list[dict[str, Any]]:
+    """As `two_searches`, of the sums of `of_networks`: how far off a second search would predict them."""
+    sums: dict[str, list[tuple[str, Vector]]] = {}
+    for network, parts in measured_networks(table, known):
+        for own in parts:
+            pairs = [(pool.two_log_bests(TRIALS, seed=seed), pool.workload_id) for pool in own.pools]
+            # Of a single program, there is no second search: such a kernel is in neither sum.
+            bests = [known.networks[network][key] * np.exp(pair) for pair, key in pairs if pair is not None]
+            sums.setdefault(own.pools[0].family, []).append((network, np.sum(bests, axis=0)))
+    found = []
+    for family, rows in sorted(sums.items()):
+        first, second = np.log([both for _, both in rows]).T
+        found.append({"family": family, "networks": len({name for name, _ in rows}), **figures(first, second)})
+    return found
+
+
 @click.command()
 @options.json_file()
 @options.quick("Held-out workloads only.")
@@ -247,11 +271,12 @@ def main(path: Path | None, quick: bool, seed: int) -> None:
     result = {
         "pools": len(table),
         "two_searches": two_searches(table, seed),
+        "two_sums": two_sums(table, known, seed),
         "rows": rows,
         "network_summary": summary_of_networks(networks),
         "networks": networks,
     }
     machine.write_result(path, result)
     click.echo(plain_table([row for row in rows if row["model"] == "predictor" or quick], COLUMNS))
-    click.echo(json.dumps(result["network_summary"], indent=1))
-    click.echo(json.dumps(result["two_searches"], indent=1))
+    for name in ("network_summary", "two_searches", "two_sums"):
+        click.echo(json.dumps(result[name], indent=1))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from costhub.models.latency.predictor import LatencyPredictor
+from costhub.models.latency.pools import Pool
+from costhub.models.latency.predictor import LatencyPredictor, LatencyTable
 from costhub.models.latency.residuals import KNOWN
 from scripts.bench.models.estimates import (
+    Workloads,
     compared,
     coverage,
     figures,
     nearest,
+    of_networks,
     roofline,
     summary_of_networks,
     two_searches,
+    two_sums,
     without_devices,
 )
 from scripts.tables.benchmark import devices_table, each_network_table, kernels_table, networks_table
-from tests.models.latency.made_table import made_table
+from tests.models.latency.made_layouts import CALLS, NETWORK, kernels, made_layouts
+from tests.models.latency.made_table import DEVICES, made_table
 
 TRAIN, TEST = made_table(), made_table(workloads=10, seed=1)
 
@@ -97,3 +103,64 @@ def test_sums_of_networks_are_counted_by_family() -> None:
     assert gpu["family"] == "gpu"
     assert "CPUs, 2 networks, 2 sums" in networks_table(result)
     assert "| a | 7 | +10% | +0% |" in each_network_table(result)
+
+
+def test_a_networks_kernels_are_those_in_torchs_layouts(tmp_path: Path) -> None:
+    found = Workloads.read(made_layouts(tmp_path))
+
+    # The dataset with blocked programs names a second kernel of the network, and other calls of the first.
+    assert found.networks == {NETWORK: {kernels()[0]: CALLS}}
+    assert found.alike.keys() == set(kernels())
+    assert found.tests == {kernels()[1]}
+
+
+def test_a_network_is_the_sum_over_its_calls_of_the_best_programs() -> None:
+    calls = {f"w{n}": 1.0 + n for n in range(5)}
+    # One with four measured kernels is not summed.
+    networks = {"net0": calls, "small": {f"w{n}": 1.0 for n in range(5, 9)} | {"unmeasured": 1.0}}
+    known = Workloads(networks, {name: frozenset({name}) for name in calls}, frozenset())
+
+    rows = list(of_networks(TRAIN, known, 0))
+
+    found = [(row["network"], row["device"], row["kernels"]) for row in rows]
+    assert found == [("net0", device, 5) for device in sorted(DEVICES)]
+    for row in rows:
+        best = {pool.workload_id: pool.best_s for pool in TRAIN.pools if pool.device_id == row["device"]}
+        assert row["measured_us"] == pytest.approx(1e6 * sum(calls[name] * best[name] for name in calls))
+
+
+def table_of(*pools: Pool) -> LatencyTable:
+    """A table that nothing is learned from."""
+    names = tuple(pool.workload_id for pool in pools)
+    return LatencyTable(pools, np.zeros((len(pools), 1)), np.ones(len(pools)), names, names, names)
+
+
+def test_a_second_search_of_a_network_is_as_far_off_as_the_sums_of_its_kernels() -> None:
+    # Searches differ in one kernel, which is called twice and takes 1 in one of them, 1.5 in the other: the sums are
+    # 4 x 2 + 2 x 1 and 4 x 2 + 2 x 1.5.
+    steady = [Pool(f"k{n}", "cpu-2c", "cpu", np.array([2.0, 2.0])) for n in range(4)]
+    table = table_of(*steady, Pool("k4", "cpu-2c", "cpu", np.array([1.0, 1.5])), Pool("k4", "few", "cpu", np.ones(9)))
+    known = Workloads({"a": {**{f"k{n}": 1.0 for n in range(4)}, "k4": 2.0}}, {}, frozenset())
+
+    (found,) = two_sums(table, known, 0)
+
+    assert (found["family"], found["networks"], found["n"], found["near"]) == ("cpu", 1, 1, 1.0)
+    assert found["median"] == pytest.approx(11 / 10 - 1)
+    assert two_searches(table, 0)[0]["p90"] == pytest.approx(0.25)  # of six kernels, with one off by a half
+
+
+def test_the_table_of_sums_shows_another_search_where_the_results_have_it() -> None:
+    rows = [sum_of("a", "cpu-2c", 110.0), sum_of("a", "nvidia-x", 100.0)]
+    result = {"network_summary": summary_of_networks(rows)}
+    again = {"family": "cpu", "networks": 1, **figures(np.log([1.3]), np.zeros(1))}
+
+    old, new = networks_table(result).splitlines(), networks_table({**result, "two_sums": [again]}).splitlines()
+
+    (line,) = set(new) - set(old)
+    assert [cell.strip() for cell in line.split("|")[1:5]] == [
+        "CPUs, 1 networks, 1 sums: another search",
+        "30%",
+        "30%",
+        "0%",
+    ]
+    assert new.index(line) == 3  # below that of the predictor on CPUs
