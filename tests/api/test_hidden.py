@@ -201,6 +201,20 @@ def test_a_model_of_which_nothing_says_what_it_has_learned_from_is_refused_befor
     assert not (tmp_path / "x").exists()
 
 
+def test_a_class_of_which_nothing_says_what_it_has_learned_from_is_refused_before_it_trains(
+    task: tasks.HiddenTask, tmp_path: Path
+) -> None:
+    class Trains(Sum):
+        def __init__(self) -> None:
+            pytest.fail("it was trained")
+
+    with pytest.raises(ArgumentError, match="Nothing says what Trains has learned from"):
+        costhub.submit_scores(task.path, Trains, tmp_path / "x", about={"model": "mine"}, progress=False)
+
+    made = costhub.submit_scores(task.path, Sum, tmp_path / "x", about=NOTHING, progress=False)
+    assert made.model == "sum"
+
+
 def table_of(scores: dict[str, Sequence[Sequence[float]]], tmp_path: Path, *, workloads: int) -> HiddenScores:
     """The table of submissions: name -> scores of three programs of each workload, the first of which is fastest."""
     rows = [(f"w{number}", f"{number}-{place}", place + 1) for number in range(workloads) for place in range(3)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from costhub.api.models import load_model
 from costhub.cards.tables import TableColumn, number, plain_table
@@ -20,11 +20,9 @@ from costhub.hub.catalogue.devices import Device
 from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores, lead
 from costhub.models.own_code import learned_from, name_of, scorer_given
+from costhub.models.protocol import CostModel, Scores
 from costhub.terminal_text import counted
 from costhub.versions import load_pandas
-
-if TYPE_CHECKING:
-    from costhub.models.protocol import CostModel, Scores
 
 DECIDING = ("top_1", "pairwise")
 """The metrics that order a table of submissions; the second decides where the first is equal."""
@@ -167,7 +165,7 @@ def submit_scores(
     if Path(out).exists():
         raise ArgumentError(f"{out} exists. Choose another name, or remove the folder.")
     opened = HiddenTask.open(task)
-    own = scorer_given(model)
+    own = scorer_given(model, before_making=lambda kind: _refuse_untold_class(kind, about or {}))
     bound = {
         device: own if own is not None else load_model(str(model), device=_checked(row))
         for device, row in opened.devices.items()
@@ -180,17 +178,28 @@ def submit_scores(
         **_training(bound),
         **(about or {}),
     }
-    if not names_training(described):  # before the features are computed
-        raise ArgumentError(
-            f"Nothing says what {described['model']} has learned from, and a submission must. Add it to what you say "
-            "of the model: `--about trained_on=...` (in Python `about`), the devices and datasets, or nothing."
-        )
+    _refuse_untold(described["model"], described)  # before the features are computed
     scores = {
         place: score
         for spec, group in by_spec.items()
         for place, score in _scores(bound, group, opened, spec, progress=progress)
     }
     return Submission.scored(out, opened, scores, described)
+
+
+def _refuse_untold_class(kind: type, about: Mapping[str, Any]) -> None:
+    """Refuses a class of the user's own before it trains, which it may do when it makes its model."""
+    if not issubclass(kind, CostModel):  # which records what it has learned from
+        _refuse_untold(kind.__name__, about)
+
+
+def _refuse_untold(model: str, about: Mapping[str, Any]) -> None:
+    """Refuses a model of which nothing says what it has learned from."""
+    if not names_training(about):
+        raise ArgumentError(
+            f"Nothing says what {model} has learned from, and a submission must. Add it to what you say "
+            "of the model: `--about trained_on=...` (in Python `about`), the devices and datasets, or nothing."
+        )
 
 
 def _devices_by_spec(bound: Mapping[str, Any], task: HiddenTask) -> dict[str, set[str]]:

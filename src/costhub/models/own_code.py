@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,19 @@ class OwnModel:
         return getattr(self.model, name)
 
 
-def scorer_given(model: Any) -> Any:
-    """The model that is not looked up by name for each device; None for one that is."""
+def scorer_given(model: Any, *, before_making: Callable[[type], None] | None = None) -> Any:
+    """The model that is not looked up by name for each device; None for one that is.
+
+    Args:
+        model: A name, FILE.py:NAME, MODULE:NAME, a class or an object.
+        before_making: Called with a class before it makes its model, which may take as long as a training.
+    """
     if model is None or (isinstance(model, str | os.PathLike) and not _is_reference(os.fspath(model))):
         refuse_file_alone(str(model))
         return None
     found = imported(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
+    if before_making is not None and isinstance(found, type):
+        before_making(found)
     with failing_as(ModelError, f"{model}()"):
         made = found() if isinstance(found, type) else found
     if not callable(getattr(made, "predict", None)):
