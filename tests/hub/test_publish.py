@@ -599,6 +599,12 @@ def test_only_the_answer_true_sends(sound_model: Any, hub: Path, answer: Any) ->
     assert not list(hub.iterdir())
 
 
+def test_replacing_rows_is_refused_for_a_model(sound_model: Any, hub: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"is a model, and --replace \(replace=True\) removes measurements: leave"):
+        publish(sound_model("gbt"), str(hub), name="lab/mine", replace=True, agree=True)
+    assert list(hub.iterdir()) == []
+
+
 def test_a_dataset_is_no_hub(measured: Any, tmp_path: Path) -> None:
     folder, hub = measured(tmp_path / "mine"), tmp_path / "hub"
     hub.mkdir()

@@ -25,7 +25,7 @@ from costhub.dataset.shards.journal import JOURNAL, read_journal
 from costhub.dataset.shards.layout import RECORD_KEY, record_key
 from costhub.dataset.shards.shard import read_shard
 from costhub.dataset.shards.shard_set import read_shards
-from costhub.errors import DataError, HubError, ModelError, RefusedError
+from costhub.errors import ArgumentError, DataError, HubError, ModelError, RefusedError
 from costhub.hub.catalogue.figures import low_figures
 from costhub.hub.dataset_documents import data_facts, write_dataset_documents
 from costhub.hub.model_check.model_gate import check_model
@@ -122,7 +122,7 @@ def publish(
             anything is sent. Unless it returns True, nothing is sent.
         name: ORG/NAME in a folder hub.
         tag: A permanent name for this version.
-        replace: Also remove measurements that exist only in the hub.
+        replace: Of a dataset: also remove measurements that exist only in the hub.
 
     Returns:
         What was published; None if the function `agree` did not return True.
@@ -146,8 +146,7 @@ def publish(
         raise AddressError(f"{tag!r} cannot be a tag; use letters, digits, dots and dashes, as in v1.0.")
     with staged(folder) as ready:
         repo = open_repository(to, name, ready.kind)
-        if tag is not None and isinstance(repo, FolderRepo):
-            repo.tag(tag, "")  # rejected before the check, which takes longer
+        _refuse_idle(ready, repo, tag, replace)
         address = repo.name if isinstance(repo, FolderRepo) else repo.address
         if ready.kind == "model":
             _address_model_card(ready.folder, address)
@@ -164,6 +163,17 @@ def publish(
             return None
         pushed = _send(publication, plan, tag, is_new=head is None)
     return PublishedVersion(plan, pushed.commit, pushed.url, tag)
+
+
+def _refuse_idle(ready: Staged, repo: Repository, tag: str | None, replaces: bool) -> None:
+    """Refuses options that would do nothing, before the check, which takes longer."""
+    if tag is not None and isinstance(repo, FolderRepo):
+        repo.tag(tag, "")
+    if replaces and ready.kind == "model":
+        raise ArgumentError(
+            f"{ready.name} is a model, and --replace (replace=True) removes measurements: leave it out. A model takes "
+            "the place of an earlier version anyway."
+        )
 
 
 def _send(publication: _Publication, plan: PublishPlan, tag: str | None, *, is_new: bool) -> PushedCommit:

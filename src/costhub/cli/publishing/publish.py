@@ -34,7 +34,9 @@ Example:
     metavar="TAG",
     help="A permanent name for this version on the Hugging Face hub, such as v1. The folder of a hub has no versions.",
 )
-@click.option("--replace", is_flag=True, help="Also remove from the hub any measurements that FOLDER lacks.")
+@click.option(
+    "--replace", is_flag=True, help="Of a dataset: also remove from the hub any measurements that FOLDER lacks."
+)
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
