@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from costhub.collector.probe.probe import COLUMNS as PROBED
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule import import_database as module
@@ -153,18 +155,56 @@ def test_the_kind_of_a_device_that_nobody_knows_is_that_of_the_first_record(tmp_
 
     [row] = DataFolder.open(tmp_path / "out").devices().to_pylist()
     assert (row["device_id"], row["kind"]) == ("new-board", "cpu")
-    database.lines = []
-    with pytest.raises(DataError, match="says what kind of device"):
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([], "database_tuning_record.json holds no record: the search has measured nothing yet."),
+        ([b"", b"  "], "holds no record: the search has measured nothing yet."),
+        ([b"", b"torn"], "says what kind of device"),
+    ],
+)
+def test_without_a_record_that_names_a_kind_of_device_nothing_is_imported(
+    tmp_path: Path, database: Any, lines: list[bytes], words: str
+) -> None:
+    database.lines = lines
+    with pytest.raises(DataError, match=words):
         run(database.write(tmp_path / "empty", end=b""), tmp_path / "none", device={"device_id": "new-board"})
     assert not (tmp_path / "none").exists()
 
 
-def test_a_device_that_the_folder_describes_stays_as_it_is(tmp_path: Path, database: Any) -> None:
-    DataFolder.create(tmp_path / "out").put_device({**DEVICE, "cores": 64})
+def test_a_device_that_the_folder_describes_gets_what_it_lacks_and_keeps_the_rest(
+    tmp_path: Path, database: Any
+) -> None:
+    path, out = database.write(tmp_path / "db"), tmp_path / "out"
+    DataFolder.create(out).put_device({**DEVICE, "cores": 64})
 
-    run(database.write(tmp_path / "db"), tmp_path / "out")
+    report = run(path, out, device={**DEVICE, "simd_bits": 128, "isa_features": ["neon"], "peak_gflops": 90.0})
+    again = run(path, out, device={"device_id": "cpu0"})
 
-    assert DataFolder.open(tmp_path / "out").devices()["cores"].to_pylist() == [64]
+    [row] = DataFolder.open(out).devices().to_pylist()
+    assert (row["cores"], row["simd_bits"], row["isa_features"], row["peak_gflops"]) == (64, 128, ["neon"], 90.0)
+    assert report.device_keeps == ["cores"]
+    assert report.sentences()[1] == (
+        "The folder keeps what it says of the device in cores, which differs from what was given; "
+        "`DataFolder.put_device` replaces the row."
+    )
+    assert again == ImportReport(workloads=1, known=4)
+
+
+def test_the_figures_of_a_probe_are_not_completed_by_those_of_another(tmp_path: Path, database: Any) -> None:
+    probed = {**DEVICE, "l1_gbs": 50.0, "probed_at": datetime(2026, 11, 1, tzinfo=timezone.utc)}
+    DataFolder.create(tmp_path / "out").put_device(probed)
+
+    report = run(
+        database.write(tmp_path / "db"), tmp_path / "out", device={**DEVICE, "peak_gflops": 90.0, "vendor": "arm"}
+    )
+
+    [row] = DataFolder.open(tmp_path / "out").devices().to_pylist()
+    assert (row["l1_gbs"], row["peak_gflops"], row["vendor"]) == (50.0, None, "arm")
+    assert report.device_keeps == ["peak_gflops"]
+    assert set(PROBED) == module._FIGURES
 
 
 def test_a_device_of_another_kind_is_refused(tmp_path: Path, database: Any) -> None:

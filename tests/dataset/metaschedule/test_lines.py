@@ -208,6 +208,18 @@ def test_sentences_name_the_commonest_reasons_and_a_line_of_each() -> None:
         "  1 because it is torn, first records.json line 8.",
     ]
     assert report.kept == 5
+    assert str(report) == repr(report) == "\n".join(report.sentences())
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [(["cores"], "cores"), (list("abcde"), "a, b, c, d, e"), (list("abcdefg"), "a, b, c, d, e and 2 other columns")],
+)
+def test_a_few_columns_of_the_device_that_stay_are_named(columns: list[str], named: str) -> None:
+    assert ImportReport(device_keeps=columns).sentences()[1] == (
+        f"The folder keeps what it says of the device in {named}, which differs from what was given; "
+        "`DataFolder.put_device` replaces the row."
+    )
 
 
 def test_all_refused_lines_count_and_the_first_thousand_are_named() -> None:

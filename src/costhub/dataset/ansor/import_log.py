@@ -88,7 +88,7 @@ def import_ansor(
         if is_data_folder(out) and device["device_id"] in DataFolder.open(out).device_ids():
             _outcomes(DataFolder.open(out), device["device_id"])  # refuses native rows before anything is written
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
-        folder = prepare_folder(out, device, workloads)
+        folder = prepare_folder(out, device, workloads, report)
         with folder.writer(device["device_id"]) as writer:
             session = f"{ANSOR}-{workloads.digest[:12]}"
             shared = ImportSource(device, workloads, source.contributor, source.licence, session, ANSOR, ANSOR)

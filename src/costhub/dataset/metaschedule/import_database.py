@@ -22,6 +22,7 @@ from costhub.dataset.metaschedule.import_workloads import (
     name_workloads,
 )
 from costhub.dataset.metaschedule.lines import (
+    BLANK,
     RECORDS_FILE,
     WORKLOADS_FILE,
     ImportReport,
@@ -32,7 +33,7 @@ from costhub.dataset.metaschedule.lines import (
 )
 from costhub.dataset.metaschedule.origin import read_origin
 from costhub.dataset.metaschedule.sqlite_form import sqlite_as_json, sqlite_files
-from costhub.dataset.schema import table_from_rows
+from costhub.dataset.schema import DEVICES, table_from_rows
 from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
 from costhub.progress import bar
@@ -40,6 +41,9 @@ from costhub.progress import bar
 MOST_LINE_BYTES = 8 << 20
 
 _BATCH = 2000
+_NAMES = [column.name for column in DEVICES]
+_FIGURES = frozenset(_NAMES[_NAMES.index("peak_gflops") :])
+"""The columns that a probe fills."""
 
 
 def import_database(
@@ -63,7 +67,8 @@ def import_database(
             gzipped, or with the same tables as ``.sqlite``, of TVM 0.10 to 0.27.
         out: The data folder; created if missing.
         device: Row of the devices table for the device that was measured: `device_id` and other known
-            columns. Without a `kind` it gets that of the first record. An existing row in the folder is kept.
+            columns. Without a `kind` it gets that of the first record. A row in the folder gets what it lacks;
+            the report says where it differs.
         names: One per line of ``database_workload.json``: a name, an object with ``name`` and ``networks``,
             or None.
         contributor: Who measured the programs.
@@ -87,7 +92,7 @@ def import_database(
                 f"{out} has measurements of {row['device_id']!r} that were replayed from another compiler's logs. They "
                 "cannot be compared with those of a database; give another folder."
             )
-        folder = prepare_folder(out, row, workloads)
+        folder = prepare_folder(out, row, workloads, report)
         session = f"metaschedule-{workloads.digest[:12]}"
         source = ImportSource(row, workloads, contributor, licence, session)
         with folder.writer(row["device_id"]) as writer:
@@ -141,14 +146,18 @@ def _device_kind(records: Path, pool: ImportPool) -> str:
     """The kind of device in the first record.
 
     Raises:
-        DataError: No record specifies it.
+        DataError: No record specifies it, or there is none.
     """
+    is_empty = True
     for line in islice(read_lines(records, most_bytes=MOST_LINE_BYTES), _BATCH):
+        is_empty = is_empty and line.why == BLANK
         with contextlib.suppress(DataError):
             target = parse_record(line.text).target
             reply = next(pool.replay([("", target, ())]))
             if isinstance(reply, ReplayedTraces):
                 return reply.device_kind
+    if is_empty:
+        raise DataError(f"{records} holds no record: the search has measured nothing yet.")
     raise DataError(
         f"No record in {records} says what kind of device it was measured on. In Python, "
         "`device={'device_id': ..., 'kind': 'cuda'}` says it."
@@ -167,28 +176,44 @@ def unchanged_credit(folder: DataFolder, source: ImportSource, report: ImportRep
     return {name: values for name, values in held.items() if values}
 
 
-def prepare_folder(out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads) -> DataFolder:
+def prepare_folder(
+    out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads, report: ImportReport
+) -> DataFolder:
     """Prepares the data folder, with the device and the workloads in it.
 
     Args:
         out: The data folder; created if missing.
-        device: Row of the devices table; an existing row in the folder is kept.
+        device: Row of the devices table. An existing row in the folder gets what it lacks.
         workloads: The workloads of a database or log.
+        report: Gets the columns in which the folder describes the device otherwise.
 
     Raises:
         DataError: The folder describes the device as being of another kind.
     """
     folder = DataFolder.create(out)
-    kinds = dict(zip(*(folder.devices()[name].to_pylist() for name in ("device_id", "kind")), strict=True))
-    kind = kinds.get(device["device_id"])
-    if kind is None:
+    known = {row["device_id"]: row for row in folder.devices().to_pylist()}.get(device["device_id"])
+    if known is None:
         folder.put_device(device)
-    elif kind != device["kind"]:
+    elif known["kind"] != device["kind"]:
         raise DataError(
-            f"{folder.path} describes {device['device_id']!r} as a device of kind {kind!r}, but the import "
+            f"{folder.path} describes {device['device_id']!r} as a device of kind {known['kind']!r}, but the import "
             f"is of kind {device['kind']!r}; give another device or folder."
         )
+    else:
+        report.device_keeps = _complete_device(folder, known, device)
     rows = name_workloads(workloads, folder.workloads().to_pylist())
     if rows:
         folder.put_workloads(rows)
     return folder
+
+
+def _complete_device(folder: DataFolder, known: Mapping[str, Any], device: Mapping[str, Any]) -> list[str]:
+    """Adds to the row of a device what it lacks; returns the given columns that it has already, with other values."""
+    [row] = table_from_rows("devices", [device]).to_pylist()
+    given = {name: value for name, value in row.items() if value not in (None, []) and value != known[name]}
+    # The figures of one probe are never completed by those of another.
+    closed = _FIGURES if known["probed_at"] is not None else frozenset()
+    lacking = {name: value for name, value in given.items() if known[name] in (None, []) and name not in closed}
+    if lacking:
+        folder.put_device({**known, **lacking})
+    return [name for name in given if name not in lacking]

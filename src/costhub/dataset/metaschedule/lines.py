@@ -317,9 +317,9 @@ class RefusedLine:
     why: str
 
 
-@dataclass
+@dataclass(repr=False)
 class ImportReport:
-    """Counts of an import, and the lines that it rejected."""
+    """Counts of an import, and the lines that it rejected; `print` shows them as `costhub import` does."""
 
     workloads: int = 0
     """Workloads that could be read, each distinct one once."""
@@ -331,6 +331,8 @@ class ImportReport:
     """Records already in the folder from an earlier or interrupted import."""
     unchanged: dict[str, list[str | None]] = field(default_factory=dict)
     """`licence` or `contributor`, where one was given but known records have another -> their values."""
+    device_keeps: list[str] = field(default_factory=list)
+    """Columns in which the folder describes the device otherwise than the import, and stays as it is."""
     duplicates: int = 0
     """Duplicate records in the database."""
     refused: int = 0
@@ -347,6 +349,12 @@ class ImportReport:
     """Number of rejected lines for each reason."""
     refusals: list[RefusedLine] = field(default_factory=list)
     """The first 1,000 rejected lines."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        return str(self)
 
     @property
     def kept(self) -> int:
@@ -384,6 +392,11 @@ class ImportReport:
             lines.append(f"TVM 0.27 redid the post-processing of {self.redone:,}.")
         if self.known:
             lines.append(f"{self.known:,} records were in the folder already{self._unchanged()}.")
+        if self.device_keeps:
+            lines.append(
+                f"The folder keeps what it says of the device in {self._kept_columns()}, which differs from what was "
+                "given; `DataFolder.put_device` replaces the row."
+            )
         if self.duplicates:
             lines.append(f"{self.duplicates:,} lines are copies of earlier ones and were left out.")
         if self.contradictions:
@@ -405,6 +418,10 @@ class ImportReport:
             for name, values in self.unchanged.items()
         ]
         return f"; {' and '.join(stays)}. Import into a new folder to set it" if stays else ""
+
+    def _kept_columns(self) -> str:
+        shown, more = self.device_keeps[:5], len(self.device_keeps) - 5
+        return ", ".join(shown) + (f" and {counted(more, 'other column')}" if more > 0 else "")
 
     def _example(self, why: str, count: int) -> str:
         first = next((r for r in self.refusals if r.why == why), None)
