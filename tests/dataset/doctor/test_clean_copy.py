@@ -69,6 +69,7 @@ def test_lines_without_a_good_record_are_counted(search: Any, tmp_path: Path) ->
 
     assert (report.records, report.bad) == (12, 1)
     assert "Left out 1 that `costhub doctor` finds bad." in report.sentences()
+    assert str(report) == repr(report) == "\n".join(report.sentences())
     assert write_clean_copy([examine(tmp_path / "clean")], tmp_path / "again").bad == 0
 
 

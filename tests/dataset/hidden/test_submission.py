@@ -33,6 +33,7 @@ def test_what_was_written_is_read(mine: Submission) -> None:
     found = Submission.open(mine.path)
 
     assert (found.model, found.about["seed"]) == ("Mine", 3)
+    assert str(found) == repr(found) == f"Mine: 3 programs scored, in {mine.path}"
     assert found.scores == {("one", "a"): 0.0, ("one", "b"): 1.0, ("two", "a"): 2.0}
 
 

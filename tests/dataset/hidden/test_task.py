@@ -34,6 +34,12 @@ def task(chosen: set[str], tmp_path: Path) -> HiddenTask:
     )
 
 
+def test_a_task_prints_as_a_line(task: HiddenTask) -> None:
+    expected = f"first: {len(task.rows):,} programs of 3 workloads on {DEVICE}; latencies withheld"
+
+    assert str(task) == repr(task) == expected
+
+
 def test_a_task_has_every_program_that_ran_once(task: HiddenTask, chosen: set[str]) -> None:
     ids = set(DataFolder.open(DATA).workloads(["workload_id"])["workload_id"].to_pylist()) & chosen
     table = load_measurements(DATA, workload=sorted(ids), status="ok", columns=["program_id", "workload_id"])

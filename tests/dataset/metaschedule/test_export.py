@@ -131,6 +131,7 @@ def test_a_program_that_cannot_be_replayed_costs_only_itself(
     records = database.get_all_tuning_records()
     assert trace_to_json(records[0].trace) == tiny_matmul.traces[2]
     assert "Left out 3 that TVM cannot replay." in report.sentences()
+    assert str(report) == repr(report) == "\n".join(report.sentences())
 
 
 def test_rows_that_no_database_can_hold_are_counted(

@@ -29,6 +29,13 @@ def test_a_workload_on_both_sides_is_refused() -> None:
         Split("s", ("w0", "w1"), ("w1",), 0)
 
 
+def test_a_split_prints_as_a_line() -> None:
+    by_device = Split("b", ("w0", "w1"), ("w1",), train_devices=("cpu0",), test_devices=("cpu1", "cpu2"))
+
+    assert str(Split("a", ("w0", "w1"), ("w2",))) == "a: 2 workloads to train on, 1 workload to test on"
+    assert repr(by_device) == "b: 2 workloads to train on (cpu0), 1 workload to test on (cpu1, cpu2)"
+
+
 @pytest.mark.parametrize(
     ("train", "test", "allowed"),
     [

@@ -84,8 +84,7 @@ def submit(task: Path, model: str, out: Path, about: tuple[str, ...], as_json: b
 
     with interruptible():
         made = submit_scores(task, model, out, about=said)
-    text = f"{made.model}: {len(made.scores):,} programs scored, in {out}"
-    click.echo(json.dumps({**made.about, "programs": len(made.scores), "out": str(out)}) if as_json else text)
+    click.echo(json.dumps({**made.about, "programs": len(made.scores), "out": str(out)}) if as_json else made)
 
 
 @click.command("score", epilog=SCORE)

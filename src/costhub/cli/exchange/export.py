@@ -68,4 +68,4 @@ def command(
     if as_json:
         click.echo(json.dumps({**asdict(report), "folder": str(out)}, indent=2))
     else:
-        click.echo("\n".join(report.sentences()))
+        click.echo(report)

@@ -174,7 +174,7 @@ def ansor(
 
 
 def _print(report: ImportReport, as_json: bool) -> None:
-    click.echo(json.dumps(asdict(report), indent=2) if as_json else "\n".join(report.sentences()))
+    click.echo(json.dumps(asdict(report), indent=2) if as_json else report)
 
 
 _catalogue_option = click.option(

@@ -35,4 +35,4 @@ def command(folders: tuple[Path, ...], out: Path, no_failures: bool, workers: in
     if as_json:
         click.echo(json.dumps({**asdict(report), "folder": str(out)}, indent=2))
     else:
-        click.echo("\n".join(report.sentences()))
+        click.echo(report)

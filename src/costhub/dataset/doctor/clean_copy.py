@@ -22,9 +22,9 @@ _MOST_TARGETS = 8
 """Limit on the number listed in a message."""
 
 
-@dataclass
+@dataclass(repr=False)
 class CopyReport:
-    """Counts of what a clean copy contains and what it leaves out."""
+    """Counts of what a clean copy contains and what it leaves out; `print` shows them as `costhub merge` does."""
 
     folder: Path
     workloads: int = 0
@@ -42,6 +42,12 @@ class CopyReport:
     """Records left out because their programs compute something different from their workload."""
     bad: int = 0
     """Lines left out because they hold no good record."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def sentences(self) -> list[str]:
         """The report as readable sentences.

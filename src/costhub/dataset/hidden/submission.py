@@ -36,15 +36,21 @@ MOST_NAME = 200
 MOST_SCORES = 5_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Submission:
-    """Who scored the programs of a task, and the scores."""
+    """Who scored the programs of a task, and the scores; `print` shows how many."""
 
     path: Path
     about: Mapping[str, Any]
     """`model`, `task`, `trained_on`, and what else its author says: `spec`, `seed`, `url`."""
     scores: Mapping[Key, float]
     """(Device id, program id) -> score; higher is faster."""
+
+    def __str__(self) -> str:
+        return f"{self.model}: {len(self.scores):,} programs scored, in {self.path}"
+
+    def __repr__(self) -> str:
+        return str(self)
 
     @property
     def model(self) -> str:

@@ -55,7 +55,7 @@ Key = tuple[str, str]
 """Device id and program id: one program of a task."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HiddenTask:
     """Programs to score; their latencies are not here.
 
@@ -82,6 +82,9 @@ class HiddenTask:
         """One line: the name, and how much there is."""
         found = f"{len(self.rows):,} programs of {len(self.workloads)} workloads on {', '.join(self.devices)}"
         return f"{self.name}: {found}; latencies withheld"
+
+    def __repr__(self) -> str:
+        return str(self)
 
     @classmethod
     def open(cls, path: str | Path) -> HiddenTask:

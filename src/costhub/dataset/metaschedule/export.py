@@ -23,9 +23,9 @@ from costhub.terminal_text import counted
 _CHUNK_ROWS = 64
 
 
-@dataclass
+@dataclass(repr=False)
 class ExportReport:
-    """Counts of what an export wrote and what it left out."""
+    """Counts of what an export wrote and what it left out; `print` shows them as `costhub export` does."""
 
     folder: Path
     device_id: str
@@ -41,6 +41,12 @@ class ExportReport:
     """Measurements left out because they ran and have no positive, finite latencies."""
     without_workload: int = 0
     """Measurements left out because the module of their workload is missing or cannot be read."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def sentences(self) -> list[str]:
         """The report as readable sentences.

@@ -46,9 +46,9 @@ class WorkloadFingerprint:
         return cls(len(ids), hashlib.sha256("".join(f"{i}\n" for i in ids).encode()).hexdigest())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split:
-    """Workloads to train on and workloads to test on; no measurement is on both sides.
+    """Workloads to train on and workloads to test on; no measurement is on both sides. `print` shows how many.
 
     Example:
         >>> split = Split("mine", ("w0", "w2", "w1"), ("w3",))
@@ -86,6 +86,16 @@ class Split:
                 f"The split {self.name!r} has the workload {min(both)} on both sides; it must be on one, or "
                 "the two sides must have different devices."
             )
+
+    def __str__(self) -> str:
+        sides = (("train", self.train, self.train_devices), ("test", self.test, self.test_devices))
+        return f"{self.name}: " + ", ".join(
+            f"{counted(len(ids), 'workload')} to {side} on" + (f" ({', '.join(devices)})" if devices else "")
+            for side, ids, devices in sides
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def check_device(self, device_id: str, side: str) -> None:
         """Rejects a device that is not on `side`, ``"train"`` or ``"test"``.
