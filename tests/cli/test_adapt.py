@@ -348,6 +348,15 @@ def test_this_machine_is_measured_where_no_data_are_given(tmp_path: Path, capsys
     assert DataFolder.open(tmp_path / "model-data").measurements().num_rows == 6
 
 
+def test_a_kernel_in_a_file_is_to_be_collected_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = tmp_path / "kernel.json"
+    kernel.write_text('{"nodes": []}')
+
+    assert run(["adapt", "auto", str(kernel), "--out", str(tmp_path / "model")]) == 2
+
+    assert f"is a file. Measure it with `costhub collect {kernel} --out FOLDER`" in capsys.readouterr().err
+
+
 def test_measuring_is_advised_against_where_the_model_knows_the_instructions() -> None:
     row = {"device_id": "acme", "kind": "cpu", "vendor": "Acme", "cores": 2}
 

@@ -331,6 +331,12 @@ def _check_live(what: Subjects, where: str | BoardsAt, model: ResolvedModel | No
     from costhub.api.measuring import check_boards
     from costhub.api.models import check_local_kind
 
+    file = next((name for name in what.workloads if name.endswith(".json")), None)
+    if file is not None:
+        raise ArgumentError(
+            f"`costhub adapt` measures kernels by name, and {file} is a file. Measure it with `costhub collect {file} "
+            "--out FOLDER`, and give --data FOLDER instead."
+        )
     if isinstance(where, str) and model is not None:
         check_local_kind(model.entry, where)
     try:
