@@ -190,6 +190,29 @@ def test_wrong_inputs_and_files_are_sentences(library: Path, tmp_path: Path) -> 
         load_network(library, threads=0)
 
 
+def test_a_library_of_which_a_part_was_copied_is_refused(library: Path, tmp_path: Path) -> None:
+    content = library.read_bytes()
+    cuts = {tmp_path / f"{length}.so": content[:length] for length in (0, 3, 63, len(content) // 3, len(content) - 1)}
+    for path, part in cuts.items():
+        path.write_bytes(part)
+    # In a process of its own, which the system's loader would end with SIGBUS.
+    script = """
+import sys
+from costhub.errors import NetworkError
+from costhub.search.whole_network.tuned_network import load_network
+for path in sys.argv[1:]:
+    try:
+        load_network(path, threads=1)
+    except NetworkError as error:
+        print(error, flush=True)
+"""
+
+    done = subprocess.run([sys.executable, "-c", script, *cuts], check=False, capture_output=True, text=True)
+
+    said = [f"{path} is incomplete, as after an interrupted copy. Copy it again." for path in cuts]
+    assert (done.stdout.splitlines(), done.returncode) == (said, 0)
+
+
 def test_one_output_comes_alone_and_several_keep_their_form() -> None:
     tensor = torch.ones(2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ _NEEDS_CUDA = "ffi.Module.load_from_bytes.cuda"
 """What TVM misses if it is to load such a module without a driver."""
 _ALIGNMENT = 64
 """TVM expects arrays to begin at a multiple of this many bytes: its vector instructions may crash on others."""
+_ELF64, _ELF_HEADER = b"\x7fELF\x02\x01", 64
+"""The first bytes of a library on 64-bit Linux (little-endian), and the size of its header."""
 
 
 def load_network(library: str | Path, *, threads: int | None = None) -> TunedNetwork:
@@ -38,7 +41,7 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
 
     Raises:
         ArgumentError: `threads` is below 1.
-        NetworkError: The file does not exist, is not a library, or TVM cannot load it.
+        NetworkError: The file does not exist, is not a library or not all of one, or TVM cannot load it.
 
     Example:
         >>> network = load_network("tuned/resnet-18.so", threads=2)  # doctest: +SKIP
@@ -77,6 +80,8 @@ class TunedNetwork:
         if self.library.suffix != ".so" or not self.library.is_file():
             what = "is not a library (.so), as `costhub tune` writes it" if self.library.exists() else "does not exist"
             raise NetworkError(f"{self.library} {what}. Give the file, such as tuned/my_network.so.")
+        if _is_cut_off(self.library):
+            raise NetworkError(f"{self.library} is incomplete, as after an interrupted copy. Copy it again.")
         self._process = os.getpid()
         # TVM's virtual machine keeps its state in itself: two calls at once would crash the process.
         self._one_at_a_time = threading.Lock()
@@ -179,6 +184,20 @@ def load_machine(library: str | Path) -> tuple[Any, Any]:
         raise
     device = tvm.cuda() if CUDA in _kinds(module) else tvm.cpu()
     return relax.VirtualMachine(module, device), device
+
+
+def _is_cut_off(library: Path) -> bool:
+    """Whether the end of a library is missing: the system's loader would map it, and end the process with SIGBUS."""
+    with library.open("rb") as file:
+        header = file.read(_ELF_HEADER)
+    if not header.startswith(_ELF64):
+        return _ELF64.startswith(header)  # Other systems' libraries are theirs to check.
+    if len(header) < _ELF_HEADER:
+        return True
+    (sections,) = struct.unpack_from("<Q", header, 40)
+    size, count = struct.unpack_from("<HH", header, 58)
+    # Linkers write the table of sections last.
+    return bool(library.stat().st_size < sections + size * count)
 
 
 def _is_cpu(device: Any) -> bool:
