@@ -9,6 +9,14 @@ def test_the_closest_comes_first_whatever_its_case() -> None:
     assert close_names("RESNET8", ["matmul", "resnet18", "resnet50"])[0] == "resnet18"
 
 
+def test_names_that_contain_the_word_come_before_similar_ones() -> None:
+    known = ["zen3", "zen4", "zen5", "intel-xeon-sapphirerapids", "intel-xeon-icelake", "xenon"]
+
+    assert close_names("Xeon", known) == ["intel-xeon-icelake", "intel-xeon-sapphirerapids", "xenon"]
+    assert close_names("xeon", known, most=1) == ["intel-xeon-icelake"]
+    assert close_names("en", known) == ["zen5", "zen4", "zen3"], "two letters are in too many names"
+
+
 def test_nothing_is_close_to_nonsense() -> None:
     assert close_names("qqqq", ["matmul", "resnet18"]) == []
 

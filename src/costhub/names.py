@@ -10,18 +10,24 @@ from costhub.errors import ArgumentError, WorkloadError
 
 EMULATOR = "emulator"
 """The vendor of an emulated CPU: measurements there are of the emulation."""
+_PART = 3
+"""The fewest letters by which a name is found in longer ones; fewer are in too many of them."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
     """The known names closest to `name`, best first; empty if none is close.
 
+    Names that contain it come first, the shortest ones before: it is a part that somebody remembers.
+
     Example:
-        >>> close_names("resnet81", ["resnet18", "matmul"])
-        ['resnet18']
+        >>> close_names("resnet81", ["resnet18", "matmul"]), close_names("xeon", ["zen5", "intel-xeon-icelake"])
+        (['resnet18'], ['intel-xeon-icelake', 'zen5'])
     """
-    folded = {k.casefold(): k for k in known}
-    return [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.5)]
+    meant, folded = name.casefold(), {k.casefold(): k for k in known}
+    around = sorted((k for k in folded if meant in k), key=len) if len(meant) >= _PART else []
+    similar = difflib.get_close_matches(meant, list(folded), n=most, cutoff=0.5)
+    return [folded[c] for c in dict.fromkeys([*around, *similar])][:most]
 
 
 def check_different(names: Sequence[str]) -> None:
