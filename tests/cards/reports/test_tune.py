@@ -133,7 +133,7 @@ def test_a_busy_machine_is_named_beside_the_figures() -> None:
     said = f"Measured while other programs ran ({load}): no result to cite."
     assert f"Other programs were running ({load})" in outline(tune_page(busy)).text
     for text in (outline(tune_page(busy)).text, tune_markdown(busy).replace("\\", "")):
-        assert f"1.5 times as fast as PyTorch (4.50 ms). {said}" in text
+        assert f"3.00 ms, PyTorch 4.50 ms. {said}" in text
     assert f"matmul 100 µs. {said}" in outline(tune_page({**busy, "networks": []})).text
 
 

@@ -106,7 +106,9 @@ def test_the_headline_is_beside_pytorch_and_never_beside_plain_loops(us: dict[st
 def test_a_headline_measured_beside_other_programs_says_that_it_is_no_result(us: dict[str, float]) -> None:
     busy = "Measured while other programs ran (load average 9.0, 2 cores): no result to cite."
 
-    assert headline(network(**us), {"load_average": 9.04, "cores": 2}).endswith(f". {busy}")
+    found = headline(network(**us), {"load_average": 9.04, "cores": 2})
+
+    assert found == f"2.00 ms{', PyTorch 4.10 ms' if 'torch' in us else ' per call'}. {busy}"
     quiet = {**network(**us), "load_average": 0.1, "cores": 2}  # of an earlier search
     assert "no result" not in headline(quiet, {"load_average": 9.04, "cores": 2})
 
@@ -123,6 +125,7 @@ def test_calls_that_take_differently_long_are_no_result(
     found = headline(timed, {"load_average": 0.1, "cores": 2})
 
     assert ("took 1.50 ms to 2.60 ms: the machine was busy" in found) != is_steady
+    assert ("2.0 times as fast as PyTorch" in found) == is_steady
 
 
 def test_an_error_is_the_headline() -> None:
@@ -151,8 +154,12 @@ def test_what_the_last_programs_gained_is_said_where_it_is_known() -> None:
     )
     assert gain_text([row("a", trials=3)]) == ""
     assert gain_text([row("a", best_us=None, curve=[])]) == ""
-    assert "the time of all kernels together" in gain_text([row("a"), row("b")])
-    assert "the time of all workloads together" in gain_text([row("a"), row("b")], "workload")
+    assert gain_text([row("a"), row("b")]).startswith(
+        "The last quarter of each kernel's programs lowered the time of all kernels together by 20.0%"
+    )
+    assert "each workload's programs lowered the time of all workloads together" in gain_text(
+        [row("a"), row("b")], "workload"
+    )
 
 
 @pytest.mark.parametrize(("before", "whose"), [((0, 0), ""), ((8, 0), ", 8 of them"), ((8, 8), ", all of them")])

@@ -190,7 +190,9 @@ def gain_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
     if last is None or half is None or max((row["trials"] for row in rows), default=0) < 4:
         return ""
     time = f"the time of all {what}s together" if len(rows) > 1 else "the time"
-    return f"The last quarter of the programs lowered {time} by {last:.1%}, the last half by {half:.1%}."
+    # "The programs" of several would be those measured last, of whichever kernel.
+    whose = f"each {what}'s" if len(rows) > 1 else "the"
+    return f"The last quarter of {whose} programs lowered {time} by {last:.1%}, the last half by {half:.1%}."
 
 
 def end_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -353,7 +355,7 @@ def where_text(network: Mapping[str, Any]) -> str:
 
 
 def headline(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """The result of a network, compared with PyTorch if that was timed, and whether other programs were running.
+    """The result of a network, compared with PyTorch if that was timed and no other programs were running.
 
     Args:
         network: `FinishedNetwork.to_json`; one from an earlier search contains that search's load.
@@ -370,7 +372,7 @@ def headline(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     if TUNED not in us:
         return f"{network['network']} was compiled and checked, but it could not be timed."
     caveat = no_result_text({**summary, **network}) or _unsteady_text(network["latencies"][TUNED])
-    return f"{_beside_torch(us)}. {caveat}".rstrip()
+    return f"{_beside_torch(us, is_disturbed=bool(caveat))}. {caveat}".rstrip()
 
 
 def _unsteady_text(latency: Mapping[str, Any]) -> str:
@@ -392,10 +394,12 @@ def span_text(latency: Mapping[str, Any]) -> str:
     return f"{duration_text(low)} to {duration_text(high)}" if low and high else ""
 
 
-def _beside_torch(us: Mapping[str, float]) -> str:
+def _beside_torch(us: Mapping[str, float], *, is_disturbed: bool) -> str:
     text, torch = duration_text(us[TUNED]), us.get(TORCH)
     if torch is None:
         return f"{text} per call"
+    if is_disturbed:
+        return f"{text}, PyTorch {duration_text(torch)}"  # Their ratio would be that of the disturbances.
     if abs(torch / us[TUNED] - 1.0) < EQUAL:
         return f"{text}: as fast as PyTorch ({duration_text(torch)})"
     if torch < us[TUNED]:
