@@ -108,6 +108,39 @@ def test_sizes_that_an_export_leaves_open_are_those_of_the_example(file: Path, t
     assert read_network(str(file), device="meta").open_sizes == {}
 
 
+@pytest.mark.parametrize(
+    ("dtype", "words"),
+    [
+        (torch.bfloat16, r"in bfloat16; export it in float32, with network\.float\(\) .*add --precision bf16"),
+        (torch.float16, r"in float16; export it in float32, with network\.float\(\) and float32 inputs$"),
+    ],
+)
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_network_exported_in_half_precision_is_refused(
+    tmp_path: Path, dtype: torch.dtype, words: str, *, bias: bool
+) -> None:
+    path, network = tmp_path / "half.pt2", nn.Linear(8, 4, bias=bias).eval().to(dtype)
+    torch.export.save(torch.export.export(network, (torch.ones(2, 8, dtype=dtype),)), path)
+
+    with pytest.raises(WorkloadError, match=words):
+        read_network(str(path), device="meta")
+
+
+def test_tables_in_float16_are_read_where_the_rest_is_float32(tmp_path: Path) -> None:
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.dense = nn.Embedding(16, 8).half(), nn.Linear(8, 4)
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.dense(self.table(ids).float())
+
+    path = tmp_path / "table.pt2"
+    torch.export.save(torch.export.export(Table().eval(), (torch.tensor([1, 2]),)), path)
+
+    assert {weight.dtype for weight in read_network(str(path), device="meta").weights} == {torch.float16, torch.float32}
+
+
 def test_a_network_of_the_zoo_is_built_by_name() -> None:
     network, (value,) = read_torch("lstm")
 

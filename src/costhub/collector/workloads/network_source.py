@@ -119,6 +119,16 @@ def multiplies_bf16(target: str) -> bool:
     return parsed.kind.name == "llvm" and bool(tvm.target.codegen.target_has_features("avx512bf16", parsed))
 
 
+def hides_matrix_units(target: Mapping[str, Any]) -> bool:
+    """Whether a target is that of a CPU with matrix units (AMX) that a hypervisor hides, as `local_target` finds it.
+
+    Example:
+        >>> hides_matrix_units({"kind": "llvm", "mcpu": "sapphirerapids", "mattr": ["-amx-tile", "-amx-bf16"]})
+        True
+    """
+    return "-amx-bf16" in (target.get("mattr") or ())
+
+
 AS_IN_TORCH = Lowering()
 """TVM's own default lowering."""
 
@@ -199,7 +209,8 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
     """The ``torch.nn.Module`` of a network in evaluation mode, and an example of its inputs.
 
     Raises:
-        WorkloadError: A file contains what could run, or was exported with inputs that are not tensors by position.
+        WorkloadError: A file contains what could run, or was exported with inputs that are not tensors by position, or
+            in float16 or bfloat16.
     """
     network, inputs, _ = _read_torch(name, device)
     return network, inputs
@@ -227,12 +238,34 @@ def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str,
             "such as `def forward(self, ids, mask): return self.network(ids, mask=mask)`: "
             "torch.export.export(module, (ids, mask))"
         )
+    _refuse_half(program, inputs)
     with warnings.catch_warnings():
         # torch copies an exported program with a part of itself that triggers its own warning.
         warnings.simplefilter("ignore", FutureWarning)
         # `to` would not move tensors that the network creates itself, such as masks.
         moved = move_to_device_pass(program, device).module()
     return moved, tuple(value.to(device) for value in inputs), _open_sizes(program, inputs)
+
+
+def _refuse_half(program: Any, inputs: Sequence[Any]) -> None:
+    """Refuses an exported program in 16-bit numbers before a search: TVM would fail to compile it at the end.
+
+    Raises:
+        WorkloadError: Some of it is in bfloat16, or all of it in float16.
+    """
+    import torch
+
+    weights = {value.dtype for value in program.state_dict.values() if value.is_floating_point()}
+    types = weights | {value.dtype for value in inputs if value.is_floating_point()}
+    if torch.bfloat16 in types:
+        half, how = "bfloat16", "; for products in bfloat16, add --precision bf16 (precision= in Python)"
+    elif torch.float16 in (weights or types) and torch.float32 not in types:
+        half, how = "float16", ""
+    else:
+        return
+    raise WorkloadError(
+        f"it was exported in {half}; export it in float32, with network.float() and float32 inputs{how}"
+    )
 
 
 def _open_sizes(program: Any, inputs: Sequence[Any]) -> dict[str, int]:
