@@ -190,9 +190,10 @@ def test_whole_networks_compute_what_torch_computes(name: str) -> None:
     check_equal(NETWORKS[name].build(), torch.randn(1, 3, 64, 64))
 
 
-def test_weights_need_no_values_and_normalisation_costs_one_addition() -> None:
+@pytest.mark.parametrize("bias", [False, True])
+def test_weights_need_no_values_and_normalisation_costs_one_addition(*, bias: bool) -> None:
     with torch.device("meta"):
-        network = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU())
+        network = nn.Sequential(nn.Conv2d(3, 4, 3, bias=bias), nn.BatchNorm2d(4), nn.ReLU())
         mod, tensors = import_network(network.eval(), (torch.empty(1, 3, 8, 8),))
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     del mod[TRANSFORM_PARAMS]

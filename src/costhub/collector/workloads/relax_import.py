@@ -195,28 +195,39 @@ def _batch_norm(node: Node, importer: Any) -> Any:
     deviation = emit(op.sqrt(emit(op.add(variance, relax.const(epsilon, variance.ty.dtype)))))
     numerator = weight if weight is not None else relax.const(1.0, variance.ty.dtype)
     scale = emit(op.divide(numerator, deviation))
-    shift = emit(op.negative(emit(op.multiply(mean, scale))))
+    scaled, added = _into_convolution(node, importer, x, scale)
+    centre = mean if added is None else emit(op.subtract(mean, added))
+    shift = emit(op.negative(emit(op.multiply(centre, scale))))
     if bias is not None:
         shift = emit(op.add(bias, shift))
     rank = len(x.ty.shape)
     by_channel = (1, -1, *[1] * (rank - 2))
-    scaled = _into_convolution(node, importer, x, scale)
     if scaled is None:
         scaled = emit(op.multiply(x, emit(op.reshape(scale, by_channel))))
     return emit(relax.Tuple([emit(op.add(scaled, emit(op.reshape(shift, by_channel))))]))
 
 
-def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> Any:
-    """The convolution that made `x`, with scaled weights; None if something else computes or uses it."""
-    builder, op = importer.block_builder, relax.op
-    call = builder.lookup_binding(x)
-    axis = _OUTPUT_AXIS.get(getattr(getattr(call, "op", None), "name", ""))
-    if axis is None or len(node.all_input_nodes[0].users) > 1 or (axis and call.attrs.groups > 1):
-        return None
+def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> tuple[Any, Any]:
+    """The convolution that made `x`, with scaled weights, and the bias to be scaled too; None where there is none."""
+    builder, op, source = importer.block_builder, relax.op, node.all_input_nodes[0]
+    call, bias = builder.lookup_binding(x), None
+    # The importer adds the bias after the convolution; a sum of the network's own is another node.
+    if _operator(call) == "relax.add" and "conv" in str(source.target):
+        reshaped = builder.lookup_binding(call.args[1])
+        if _operator(reshaped) == "relax.reshape":
+            call, bias = builder.lookup_binding(call.args[0]), reshaped.args[0]
+    axis = _OUTPUT_AXIS.get(_operator(call))
+    if axis is None or len(source.users) > 1 or (axis and call.attrs.groups > 1):
+        return None, None
     by_channel = [1] * len(x.ty.shape)
     by_channel[axis] = -1
     weights = builder.emit(op.multiply(call.args[1], builder.emit(op.reshape(scale, by_channel))))
-    return builder.emit(relax.Call(call.op, [call.args[0], weights], call.attrs))
+    return builder.emit(relax.Call(call.op, [call.args[0], weights], call.attrs)), bias
+
+
+def _operator(value: Any) -> str:
+    """The name of the operator that a binding calls; empty if it is no call of one."""
+    return str(getattr(getattr(value, "op", None), "name", ""))
 
 
 Legalize = Callable[[Any, Any], Any]
