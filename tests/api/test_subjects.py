@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from costhub.api.subjects import Subjects, is_network, launched_reader, named_jobs, network_jobs, read_subjects
+from costhub.collector.workloads import network_kernels
 from costhub.collector.workloads.network_kernels import network_reader
+from costhub.collector.workloads.network_source import Lowering
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import UnknownNameError, WorkloadError
@@ -159,6 +161,20 @@ def test_the_last_layer_of_a_language_model_is_tuned_too() -> None:
 
     megabytes = [sum(4 * math.prod(shape) for _, shape in argument_shapes(job.mod)) / 2**20 for job in jobs]
     assert 100 < max(megabytes) < 256
+
+
+@pytest.mark.parametrize("hidden", [[], ["-amx-tile", "-amx-bf16", "-amx-int8"]])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_who_wants_bfloat16_where_matrix_units_are_hidden_is_told_that_it_does_not_pay(
+    hidden: list[str], precision: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    xeon = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "sapphirerapids", "mattr": hidden}
+    monkeypatch.setattr(network_kernels, "network_workloads", lambda *_, **__: [])
+
+    network_jobs(["resnet18"], json.dumps(xeon), Lowering(layout="blocked", precision=precision))
+
+    is_warned = "(AMX) are hidden: bfloat16 is no faster than float32 here" in caplog.text
+    assert is_warned == (bool(hidden) and precision == "bf16")
 
 
 @pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")

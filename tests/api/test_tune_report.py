@@ -99,6 +99,24 @@ def test_the_peak_of_a_device_is_the_probed_one(tmp_path: Path) -> None:
     assert "peak_gflops" in json.loads((tmp_path / "report.json").read_text())
 
 
+@pytest.mark.parametrize(
+    ("mattr", "probed", "peak"),
+    [([], {}, 5089.0), (["-amx-bf16"], {}, None), (["-amx-bf16"], {"peak_gflops": 300.0}, 5089.0)],
+)
+def test_the_peak_of_hidden_matrix_units_is_not_taken_from_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mattr: list[str], probed: dict[str, float], peak: float | None
+) -> None:
+    indexed = SimpleNamespace(peak_gflops=320.0)
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: indexed)
+    figures = {"peak_gflops": 320.0, "peak_gflops_bfloat16": 5089.0}
+    monkeypatch.setattr("costhub.hub.catalogue.devices.complete_device_row", lambda row: {**figures, **row})
+    about = {**ABOUT, "target": json.dumps({"kind": "llvm", "mcpu": "sapphirerapids", "mattr": mattr})}
+    weights = dict.fromkeys(("conv", "<b>relu<b>"), 1.0)
+    report = TuneReport(RESULTS, tmp_path, weights, [], {**DEVICE, **probed}, about)
+
+    assert report.write()["peak_gflops_bfloat16"] == peak
+
+
 def report_of(names: list[str], out: Path, **more: object) -> TuneReport:
     results = [TuneResult(name, 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)]) for name in names]
     about = {"model": "m", "model_reason": "why", "method": "how", "command": "costhub tune conv", **more}

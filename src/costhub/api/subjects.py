@@ -419,7 +419,7 @@ def network_jobs(
         ArgumentError: The target or a network cannot have the precision.
     """
     from costhub.collector.workloads.network_kernels import network_workloads
-    from costhub.collector.workloads.network_source import AS_IN_TORCH
+    from costhub.collector.workloads.network_source import AS_IN_TORCH, hides_matrix_units
     from costhub.search.options import Job
     from costhub.search.result import EXTRACTING, READING, StageTimer
 
@@ -427,6 +427,11 @@ def network_jobs(
         return []
     if lowering is not None:
         lowering.check(target, networks)
+        if lowering.is_bf16 and hides_matrix_units(json.loads(target)):
+            log.warning(
+                "This CPU's matrix units (AMX) are hidden: bfloat16 is no faster than float32 here, or slower. Leave "
+                "--precision (precision= in Python) out."
+            )
     timer = stages or StageTimer()
 
     def report(found: NetworkReport) -> None:

@@ -237,7 +237,7 @@ class TuneReport:
         from costhub.search.whole_network.estimate import network_curve, with_time_shares
         from costhub.versions import costhub_version, installed_versions
 
-        device = complete_device_row(self.device)
+        device, source = complete_device_row(self.device), self._peak_source()
         engines = engine_versions(form for network in networks for form in network.latencies)
         before = _spaces(self.earlier, device["device_id"])
         rows = [
@@ -260,8 +260,8 @@ class TuneReport:
                 [device["model_name"], counted(device["cores"], "core"), f"{device['memory_bytes'] >> 30} GiB"]
             ),
             "peak_gflops": device.get("peak_gflops"),
-            "peak_gflops_bfloat16": device.get("peak_gflops_bfloat16"),
-            "peak_source": self._peak_source(),
+            "peak_gflops_bfloat16": None if self._lacks_units(source) else device.get("peak_gflops_bfloat16"),
+            "peak_source": source,
             "probe": probe_command(device),
             **self.about,
             "stages": dict(stages),
@@ -273,6 +273,13 @@ class TuneReport:
             "workloads": with_time_shares(rows),
         }
         return with_earlier(summary, self.earlier)
+
+    def _lacks_units(self, peak_source: str) -> bool:
+        """Whether the index tells the peak of matrix units that a hypervisor hides from this machine."""
+        from costhub.collector.workloads.network_source import hides_matrix_units
+
+        target = self.about.get("target")
+        return peak_source == "index" and bool(target) and hides_matrix_units(json.loads(target))
 
     def _peak_source(self) -> str:
         """Where `complete_device_row` takes the peak from: `probe` (this machine or its board) or `index`."""
