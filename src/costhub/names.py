@@ -25,7 +25,8 @@ def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
         (['resnet18'], ['intel-xeon-icelake', 'zen5'])
     """
     meant, folded = name.casefold(), {k.casefold(): k for k in known}
-    around = sorted((k for k in folded if meant in k), key=len) if len(meant) >= _PART else []
+    # In the order that difflib gives them: zen5 before zen4.
+    around = sorted((k for k in sorted(folded, reverse=True) if meant in k), key=len) if len(meant) >= _PART else []
     similar = difflib.get_close_matches(meant, list(folded), n=most, cutoff=0.5)
     return [folded[c] for c in dict.fromkeys([*around, *similar])][:most]
 
