@@ -10,7 +10,7 @@ from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import ALL_PAIRS
 from scripts.bench.models.baselines import TensetMlp, TvmXgb
-from scripts.release.train import ANY_CPU
+from scripts.release.train import ANY_DEVICE
 
 STORE, RELATION, TILES = "per_store@1", "relation@1", "tiles@1"
 LOOPS, TOKENS = "loop_context@1", "trace_tokens@1"
@@ -208,7 +208,7 @@ JOINT = [
 ]
 """One model of all devices of the folder, tested on each."""
 
-SHIPPED = dict(option.split("=", 1) for option in ANY_CPU)
+SHIPPED = dict(option.split("=", 1) for option in ANY_DEVICE)
 """Options of the shipped model of all CPUs, a blend."""
 _OF_ALL = [
     GridEntry("conditioned", TILES, options={**SHIPPED, "members": members}, variant=name, joint=True)

@@ -14,7 +14,7 @@ from costhub.dataset.splits.split import load_split
 from scripts.bench.common.data import DATASETS, SplitPart
 from scripts.bench.models.grid import LEARNING_JOINT, GridEntry
 from scripts.bench.models.tasks import DeviceData, thinned_evenly
-from scripts.release.train import ANY_CPU, MANY
+from scripts.release.train import ANY_DEVICE, MANY
 
 POOLS = {"a": 16, "b": 32, "c": 71}
 """Device -> programs of a workload."""
@@ -198,7 +198,7 @@ def test_during_validation_nothing_is_learned_from_tested_workloads_of_other_dat
 
 
 def test_the_joint_curves_are_of_the_shipped_recipe_and_of_its_trees() -> None:
-    shipped = dict(option.split("=", 1) for option in ANY_CPU)
+    shipped = dict(option.split("=", 1) for option in ANY_DEVICE)
 
     of_blend = {str(entry.options) for entry in LEARNING_JOINT if entry.variant.startswith("blend, ")}
     (trees,) = {str(entry.options["members"]) for entry in LEARNING_JOINT if entry.variant.startswith("trees, ")}
