@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import platform
@@ -173,6 +174,13 @@ def test_a_child_that_hangs_is_killed_and_serves_again() -> None:
         with pytest.raises(ChildTimeout, match=r"0\.2 s"):
             child.call(echo, {"sleep_s": 60}, timeout_s=0.2)
         assert child.call(echo, "again", timeout_s=60) == "again"
+
+
+def test_a_timeout_says_how_long_the_process_was_at_work() -> None:
+    with Child() as child, pytest.raises(ChildTimeout) as late:
+        child.call(sum, itertools.repeat(1), timeout_s=1.0)
+
+    assert late.value.cpu_s > 0
 
 
 def test_an_interrupted_call_does_not_answer_the_next_one() -> None:

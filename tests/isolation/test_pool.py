@@ -13,8 +13,8 @@ import pytest
 
 from costhub.errors import MeasureError
 from costhub.isolation import pool as pool_module
-from costhub.isolation.child import Child
-from costhub.isolation.pool import ChildPool, LostCall, echo
+from costhub.isolation.child import Child, ChildTimeout
+from costhub.isolation.pool import STARVED, TOO_LONG, ChildPool, LostCall, echo
 
 
 def pieces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -45,9 +45,34 @@ def test_a_hang_is_told_from_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     slow: Any = {"sleep_s": 60}
 
     with ChildPool(1) as pool:
-        assert pool.call(echo, slow) == LostCall("took too long")
+        assert pool.call(echo, slow) == LostCall(STARVED)  # asleep, it has the processor as little as on a busy machine
         assert pool.call(echo, {"n": 1}) == {"n": 1}
-        assert list(pool.map(echo, [(slow | {"pieces": [slow]},)], pieces=pieces)) == [[LostCall("took too long")]]
+        assert list(pool.map(echo, [(slow | {"pieces": [slow]},)], pieces=pieces)) == [[LostCall(STARVED)]]
+
+
+@pytest.mark.parametrize(
+    ("before_s", "after_s", "why"),
+    [
+        (0.0, 0.2, STARVED),
+        (0.0, 0.3, TOO_LONG),
+        (100.0, 100.2, STARVED),
+        (100.0, 100.3, TOO_LONG),
+        (100.0, 0.3, TOO_LONG),
+    ],
+    ids=["starved", "too long", "starved, used", "too long, used", "a new process"],
+)
+def test_who_had_half_of_its_time_took_too_long(
+    monkeypatch: pytest.MonkeyPatch, before_s: float, after_s: float, why: str
+) -> None:
+    def late(*_: object, **__: object) -> None:
+        raise ChildTimeout("no answer", after_s)
+
+    monkeypatch.setattr(pool_module, "_CALL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(Child, "cpu_s", before_s)
+    monkeypatch.setattr(Child, "call", late)
+
+    with ChildPool(1) as pool:
+        assert pool.call(echo, {}) == LostCall(why)
 
 
 def test_calls_are_taken_as_they_are_needed() -> None:

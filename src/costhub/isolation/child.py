@@ -113,6 +113,12 @@ class Child:
         return self._process.process.pid if self._process else None
 
     @property
+    def cpu_s(self) -> float:
+        """Processor seconds that the process has used since it started; 0 if there is none."""
+        process = self._process
+        return 0.0 if process is None else process.cpu_s
+
+    @property
     def is_running(self) -> bool:
         """Whether there is a process that has not ended."""
         process = self._process
@@ -315,8 +321,9 @@ class Child:
     def _receive(self, process: ChildProcess, timeout_s: float | None) -> Any:
         try:
             if not self._has_answer(process, timeout_s):
+                used = process.cpu_s
                 self.kill()
-                raise ChildTimeout(f"no answer within {timeout_s:g} s.")
+                raise ChildTimeout(f"no answer within {timeout_s:g} s.", used)
             message = process.connection.recv_bytes()
         except (EOFError, OSError):  # OSError: it ended halfway through an answer, or the pipe is closed
             if self._process is not process:

@@ -24,15 +24,19 @@ _CALL_TIMEOUT_S = 180.0
 _NOTHING_TIMEOUT_S = 180.0
 _PIECE_TIMEOUT_S = 30.0
 
+CRASHED, TOO_LONG, STARVED = "crashed", "took too long", "had too little of the processor"
+"""Why a call is lost. One that had less than half of its time on a processor says nothing about itself: on an idle
+machine it may end in time."""
+
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class LostCall:
-    """Replaces the result of a call that crashed its child."""
+    """Replaces the result of a call that crashed its child, or did not end in time."""
 
     why: str
-    """`crashed` or `took too long`."""
+    """One of `CRASHED`, `TOO_LONG` and `STARVED`."""
 
 
 class ChildPool:
@@ -232,15 +236,18 @@ class ChildPool:
     def _try(
         self, child: Child, function: Callable[..., Result], args: tuple[Any, ...], timeout_s: float
     ) -> Result | LostCall:
+        before_s = child.cpu_s
         try:
             return child.call(function, *args, timeout_s=timeout_s)
-        except ChildTimeout:
-            return LostCall("took too long")
+        except ChildTimeout as error:
+            # A new process begins at 0.
+            used_s = error.cpu_s - (before_s if before_s <= error.cpu_s else 0.0)
+            return LostCall(TOO_LONG if used_s >= timeout_s / 2 else STARVED)
         except ChildDied:
-            return LostCall("crashed")
+            return LostCall(CRASHED)
         except MeasureError:
             if self._is_closed:  # it was killed during start-up
-                return LostCall("crashed")
+                return LostCall(CRASHED)
             raise
 
 

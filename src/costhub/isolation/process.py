@@ -57,6 +57,11 @@ class ChildKilled(ChildDied):
 class ChildTimeout(ChildError):
     """The call took too long, and the child process was killed."""
 
+    def __init__(self, message: str, cpu_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.cpu_s = cpu_s
+        """Processor seconds that the process had used since it started."""
+
 
 class CallFailed(ChildError):
     """The function raised an exception of a library; the message is its class and the end of its message."""
@@ -109,6 +114,17 @@ class ChildProcess:
     def is_running(self) -> bool:
         """Whether the process has not ended."""
         return self.process.poll() is None
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor seconds that it has used since it started; 0 once it has ended."""
+        import psutil
+
+        try:
+            used = psutil.Process(self.process.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return float(used.user + used.system)
 
     def last_words(self) -> str:
         """How the process ended, and the end of its output."""

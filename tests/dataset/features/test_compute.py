@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
 from costhub.errors import MeasureError
 from costhub.files import CACHE_VARIABLE
+from costhub.isolation.pool import STARVED, ChildPool, LostCall
 from costhub.isolation.process import key_of
 
 SPEC = find_spec("trace_tokens@1")
@@ -175,6 +177,26 @@ def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> N
     [(_, found)] = featurise([crowd], PER_STORE, workers=1)
 
     assert [rows is not None for rows in found] == [True, False, True]
+
+
+def test_programs_for_which_the_machine_was_too_busy_are_computed_next_time(
+    tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crowd = chunk(tiny_matmul, *tiny_matmul.traces[:2])
+    tried = ChildPool._try
+
+    def starved(pool: ChildPool, child: Any, function: Any, args: Any, timeout_s: float) -> Any:
+        if args[-1] in (crowd.traces, crowd.traces[1:]):
+            return LostCall(STARVED)
+        return tried(pool, child, function, args, timeout_s)
+
+    monkeypatch.setattr(ChildPool, "_try", starved)
+
+    [(left, found)] = featurise([crowd], PER_STORE, workers=1)
+
+    assert left == replace(crowd, keys=crowd.keys[:1], traces=crowd.traces[:1])
+    assert [rows is not None for rows in found] == [True]
+    assert "1 program will be left out: other programs kept this machine too busy" in caplog.text
 
 
 def test_children_that_had_programs_of_one_origin_get_none_of_another(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import logging
 import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,8 +28,11 @@ from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import MOST_CHILDREN, ChildPool, LostCall, load_tvm
+from costhub.isolation.pool import MOST_CHILDREN, STARVED, ChildPool, LostCall, load_tvm
 from costhub.progress import bar
+from costhub.terminal_text import counted
+
+log = logging.getLogger("costhub")
 
 CHUNK_PROGRAMS = 64
 _PART_PROGRAMS = 1024
@@ -64,7 +68,8 @@ def compute_missing(
 ) -> None:
     """Computes the features of some programs, one child process per core, and appends them to the cache.
 
-    An interruption keeps the features computed so far. Programs whose workload is not in the source are left out.
+    An interruption keeps the features computed so far. Programs whose workload is not in the source are left out, as
+    are those for which the machine was too busy: the next call computes them.
 
     Args:
         source: The data folder that has measurements of the programs, or what else holds them.
@@ -155,7 +160,8 @@ def featurise(
         origin: Where the programs come from. A child process that handled programs of one origin gets none of another.
 
     Yields:
-        A chunk, and for each of its programs a (rows, width) array, or None if that fails.
+        A chunk, and for each of its programs a (rows, width) array, or None if that fails. Programs for which the
+        machine was too busy are left out of the chunk, and a warning counts them at the end.
 
     Raises:
         MeasureError: No child process can be started.
@@ -177,6 +183,7 @@ def _in_children(
     pool: ChildPool, chunks: Iterable[Chunk], spec: FeatureSpec
 ) -> Generator[tuple[Chunk, Features], None, None]:
     taken: deque[Chunk] = deque()
+    starved = 0
 
     def calls() -> Iterator[tuple[Any, ...]]:
         for chunk in chunks:
@@ -185,12 +192,27 @@ def _in_children(
 
     for parts in pool.map(extract_told, calls(), pieces=_one_by_one):
         features: Features = []
+        known: list[bool] = []
         for part in parts:
             own, failures = ([None], {}) if isinstance(part, LostCall) else part
             features += own
+            known += [not (isinstance(part, LostCall) and part.why == STARVED)] * len(own)
             for name, what in failures.items():
                 tell_failure(name, what)
-        yield taken.popleft(), features
+        starved += known.count(False)
+        chunk = taken.popleft()
+        yield _of(chunk, known), list(itertools.compress(features, known))
+    if starved:
+        log.warning(
+            f"{counted(starved, 'program')} will be left out: other programs kept this machine too busy to compute "
+            "their features in time. The next command that reads them tries again."
+        )
+
+
+def _of(chunk: Chunk, chosen: Sequence[bool]) -> Chunk:
+    """The chunk with the chosen programs alone."""
+    keys, traces = itertools.compress(chunk.keys, chosen), itertools.compress(chunk.traces, chosen)
+    return replace(chunk, keys=tuple(keys), traces=tuple(traces))
 
 
 def _one_by_one(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
