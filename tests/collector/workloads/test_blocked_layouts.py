@@ -66,6 +66,18 @@ class Embedded(nn.Module):
         return self.last(functional.relu(self.first(x) + self.shift))
 
 
+class GroupNormalised(nn.Module):
+    """Convolutions around a group normalisation, which ConvertLayout would give channels in blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(16, 32, 3, padding=1), nn.Conv2d(32, 16, 1)
+        self.norm = nn.GroupNorm(4, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(functional.silu(self.norm(self.first(x))))
+
+
 class Attending(nn.Module):
     """Convolutions in front of torch's attention, at whose operators ConvertLayout fails, and behind it."""
 
@@ -121,7 +133,7 @@ def test_outputs_are_torchs_and_layouts_carry_on(lanes: int) -> None:
     assert sum(times for name, times in called.items() if "layout_transform" in name) == 2
 
 
-@pytest.mark.parametrize(("make", "blocked"), [(Embedded, 2), (Attending, 3)])
+@pytest.mark.parametrize(("make", "blocked"), [(Embedded, 2), (GroupNormalised, 2), (Attending, 3)])
 def test_an_operator_that_tvm_cannot_convert_leaves_the_convolutions_around_it_blocked(make: Any, blocked: int) -> None:
     torch.manual_seed(0)
     network, example = make(), torch.randn(1, 16, 8, 8)

@@ -56,7 +56,7 @@ def block_layouts(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     mod = unused(mod)
     try:
         mod = _converted(mod, lanes)
-    except InternalError:
+    except (InternalError, ValueError):  # The latter is TVM's for group normalisation.
         mod = _converted_around_images(mod, lanes)
     if bf16_unit:  # ConvertLayout converts a tensor for each of its readers, and each conversion would be rounded.
         mod = passes.EliminateCommonSubexpr()(mod)
@@ -73,8 +73,9 @@ def _converted(mod: Any, lanes: int) -> Any:
 def _converted_around_images(mod: Any, lanes: int) -> Any:
     """Like `_converted`, for modules with operators at which ConvertLayout fails: it does not see them.
 
-    It fails at broadcasts between tensors of different rank, such as the embedding of the time in a U-Net, and at
-    some operators on other ranks, such as those of torch's attention.
+    It fails at broadcasts between tensors of different rank, such as the embedding of the time in a U-Net, at group
+    normalisation, which it takes for one of blocks, and at some operators on other ranks, such as those of torch's
+    attention.
     """
     hidden, seen = _Hidden(mod), tvm.IRModule(mod.functions, attrs=mod.attrs, global_infos=mod.global_infos)
     try:
