@@ -44,7 +44,7 @@ def main(path: Path) -> None:
             {
                 "name": network.name,
                 "file": network.module,
-                "input": " x ".join(map(str, network.shape)),
+                "input": network.inputs,
                 "parameters": network.parameters,
                 "functions": report.functions,
                 "tasks": report.tasks,

@@ -160,4 +160,4 @@ def build_network(name: str) -> Network:
         if name in ADDED:
             network, inputs = ADDED[name]()
             return with_statistics(network, inputs), inputs
-        return find_network(name).build(seed=SEED), (find_network(name).example(seed=SEED),)
+        return find_network(name).build(seed=SEED), find_network(name).examples(seed=SEED)

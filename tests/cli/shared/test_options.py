@@ -33,6 +33,12 @@ def test_the_list_is_json_where_json_is_asked_for(costhub: Any, words: tuple[str
         name: [workload.name for workload in workloads] for name, workloads in suites().items()
     }
     assert set(found["networks"]) == set(NETWORKS)
+    assert found["networks"]["stable_diffusion_block"] == {
+        "label": "stable-diffusion-1.5-block",
+        "input": [1, 320, 32, 32],
+        "further_inputs": [[1, 1280], [1, 77, 768]],
+        "parameters": 10_524_480,
+    }
 
 
 @pytest.mark.parametrize("name", ["bert_tiny", "mine.pt2"])

@@ -15,9 +15,11 @@ from torch.nn import functional
 from tvm import relax
 
 from costhub.collector.workloads.relax_import import FAST_MATH, TRANSFORM_PARAMS, fuse, import_network
+from costhub.collector.workloads.zoo.diffusion import DownBlock
+from costhub.collector.workloads.zoo.language_models import LanguageModel, LanguageModelSize
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.collector.workloads.zoo.other_tasks import GruCell, Recurrent
-from costhub.collector.workloads.zoo.transformers import Bert
+from costhub.collector.workloads.zoo.transformers import Bert, SentenceEmbedding, SpeechEncoder
 
 LLVM = tvm.target.Target({"kind": "llvm", "num-cores": 1})
 VALUES = np.concatenate(
@@ -119,7 +121,7 @@ def as_tvm(tensor: torch.Tensor) -> Any:
     return tvm.runtime.tensor(tensor.detach().numpy())
 
 
-def check_equal(network: nn.Module, example: torch.Tensor) -> None:
+def check_equal(network: nn.Module, *examples: torch.Tensor) -> None:
     """Compiles the network's kernels and compares its outputs with torch's."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -128,11 +130,11 @@ def check_equal(network: nn.Module, example: torch.Tensor) -> None:
                 # As they come, normalisation does nothing that a wrong formula would not do too.
                 value.data.uniform_(0.5, 1.5) if "weight" in name or "var" in name else value.data.normal_()
     with torch.no_grad():
-        expected = network.eval()(example)
-    mod, tensors = import_network(network, (example,))
+        expected = network.eval()(*examples)
+    mod, tensors = import_network(network, examples)
     machine = relax.VirtualMachine(tvm.compile(fuse(mod, TARGET), TARGET), tvm.cpu())
 
-    found = machine["main"](as_tvm(example), *machine[TRANSFORM_PARAMS]([as_tvm(t) for t in tensors]))
+    found = machine["main"](*map(as_tvm, examples), *machine[TRANSFORM_PARAMS]([as_tvm(t) for t in tensors]))
 
     outputs = expected if isinstance(expected, tuple) else (expected,)
     for one, other in zip(outputs, found, strict=True):
@@ -184,8 +186,37 @@ def test_the_kernels_compute_what_torch_computes(network: nn.Module, example: to
     check_equal(network, example)
 
 
+SMALL = LanguageModelSize(2, 24, 6, 2, 20, 50, base=100.0, epsilon=1e-5, biased=True)
+
+
+@pytest.mark.parametrize(
+    ("network", "examples"),
+    [
+        (
+            LanguageModel(SMALL, tokens=1, earlier=5),
+            (torch.randint(50, (1, 1)), *(torch.randn(1, 2, 5, 4) for _ in range(4))),
+        ),
+        pytest.param(LanguageModel(SMALL, tokens=5), (torch.randint(50, (1, 5)),), marks=pytest.mark.slow),
+        pytest.param(SentenceEmbedding(1, 8, 2), (torch.randint(1000, (3, 5)),), marks=pytest.mark.slow),
+        pytest.param(SpeechEncoder(1, 8, 2, bands=4, tokens=6), (torch.randn(1, 4, 12),), marks=pytest.mark.slow),
+        (
+            DownBlock(32, 2, time=8, text=6),
+            (torch.randn(1, 32, 8, 8), torch.randn(1, 8), torch.randn(1, 5, 6)),
+        ),
+    ],
+    ids=["decode", "prefill", "embedding", "speech", "diffusion"],
+)
+def test_parts_of_large_networks_compute_what_torch_computes(
+    network: nn.Module, examples: tuple[torch.Tensor, ...]
+) -> None:
+    check_equal(network, *examples)
+
+
+WHOLE = ["resnet18", "mobilenet_v3_small", "densenet121", "unet", "ssd", "yolo", "yolov8n", "segformer_b0"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "densenet121", "unet", "ssd", "yolo"])
+@pytest.mark.parametrize("name", WHOLE)
 def test_whole_networks_compute_what_torch_computes(name: str) -> None:
     check_equal(NETWORKS[name].build(), torch.randn(1, 3, 64, 64))
 

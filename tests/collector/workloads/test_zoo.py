@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -25,7 +26,17 @@ from costhub.collector.workloads.zoo.convolutional import (
 )
 from costhub.collector.workloads.zoo.networks import NETWORKS, find_network, with_statistics
 from costhub.collector.workloads.zoo.other_tasks import Block3d, GruCell, LstmCell, SpeechBlock, UNet, dcgan, ssd, yolo
-from costhub.collector.workloads.zoo.transformers import ChannelNorm, ConvNextBlock, Gpt, MixerLayer, TransformerLayer
+from costhub.collector.workloads.zoo.transformers import (
+    ChannelNorm,
+    ConvNextBlock,
+    Gpt,
+    MixerLayer,
+    SentenceEmbedding,
+    SpeechEncoder,
+    TransformerLayer,
+    minilm_l6,
+    whisper_tiny_encoder,
+)
 from costhub.errors import UnknownNameError
 
 
@@ -35,16 +46,19 @@ def test_a_network_has_its_parameters_and_answers_its_example(name: str) -> None
     module = network.build(device="meta")
 
     with torch.no_grad():
-        answer = module(network.example(device="meta"))
+        answer = module(*network.examples(device="meta"))
 
     assert sum(parameter.numel() for parameter in module.parameters()) == network.parameters
     assert not module.training
-    assert all(output.shape[0] == 1 for output in (answer if isinstance(answer, tuple) else [answer]))
+    outputs = answer if isinstance(answer, tuple) else [answer]
+    assert all(output.shape[0] == network.shape[0] for output in outputs)
+    assert network.shape[0] == (8 if name == "minilm_l6_batch8" else 1)
 
 
 def test_names_and_labels_are_unique_and_every_kind_of_network_is_there() -> None:
     assert len({network.label for network in NETWORKS.values()}) == len(NETWORKS) >= 16
-    assert {network.module for network in NETWORKS.values()} == {"convolutional", "transformers", "other_tasks"}
+    modules = {"convolutional", "transformers", "other_tasks", "language_models", "diffusion", "image_maps"}
+    assert {network.module for network in NETWORKS.values()} == modules
 
 
 def test_weights_and_examples_follow_their_seeds_and_leave_torch_alone() -> None:
@@ -55,17 +69,29 @@ def test_weights_and_examples_follow_their_seeds_and_leave_torch_alone() -> None
 
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-    assert torch.equal(network.example(seed=3), network.example(seed=3))
+    assert torch.equal(network.examples(seed=3)[0], network.examples(seed=3)[0])
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_network_of_several_inputs_has_an_example_of_each() -> None:
+    network = NETWORKS["stable_diffusion_block"]
+    shapes = [(1, 320, 32, 32), (1, 1280), (1, 77, 768)]
+
+    examples = network.examples()
+
+    assert [tuple(value.shape) for value in examples] == shapes
+    assert [tuple(value.shape) for value in network.examples(device="meta")] == shapes
+    assert all(0.9 < float(value.std()) < 1.1 for value in examples)
+    assert network.inputs == "1 x 320 x 32 x 32, 1 x 1280, 1 x 77 x 768"
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "efficientnet_b0"])
 def test_outputs_follow_the_input(name: str) -> None:
     """A comparison of outputs that are the same for every input would say nothing about a library."""
-    network, other = NETWORKS[name].build(), NETWORKS[name].example(seed=1)
+    network, other = NETWORKS[name].build(), NETWORKS[name].examples(seed=1)
 
     with torch.no_grad():
-        first, second = network(NETWORKS[name].example()), network(other)
+        first, second = network(*NETWORKS[name].examples()), network(*other)
 
     assert float((first - second).std() / first.std()) > 0.1
 
@@ -217,6 +243,40 @@ def test_a_decoder_does_not_see_what_comes_later() -> None:
 
     assert torch.allclose(decoder(x)[:, :3], decoder(changed)[:, :3], atol=1e-6)
     assert not torch.allclose(decoder(x)[:, 3], decoder(changed)[:, 3])
+
+
+def test_embeddings_have_length_one_and_the_direction_of_the_mean() -> None:
+    network, tokens = SentenceEmbedding(1, 8, 2), torch.randint(1000, (3, 5))
+
+    found = network(tokens)
+
+    assert torch.allclose(found.norm(dim=1), torch.ones(3))
+    assert torch.allclose(torch.cosine_similarity(found, network.encode(tokens).mean(1)), torch.ones(3))
+
+
+def test_the_published_encoders_are_as_large() -> None:
+    with torch.device("meta"):
+        text, speech = (sum(p.numel() for p in each.parameters()) for each in (minilm_l6(), whisper_tiny_encoder()))
+
+    width, inner = 384, 1536
+    layer = 4 * width**2 + 2 * width * inner + inner + 5 * width + 2 * 2 * width
+    # The published 22,713,216 count the pooler too.
+    assert text == (30522 + 512 + 2) * width + 2 * width + 6 * layer == 22_713_216 - width * (width + 1)
+    # Keys of speech have no bias.
+    windows = 3 * width * (80 + width) + 2 * width
+    assert speech == windows + 1500 * width + 4 * (layer - width) + 2 * width == 8_208_384
+
+
+def test_speech_is_halved_in_time_and_each_place_has_waves_of_its_own() -> None:
+    network = SpeechEncoder(1, 8, 2, bands=4, tokens=6)
+
+    found = network(torch.randn(2, 4, 12))
+
+    assert found.shape == (2, 6, 8)
+    # The fastest wave and the slowest, which is 10,000 times slower.
+    wanted = [math.sin(5), math.sin(5e-4), math.cos(5), math.cos(5e-4)]
+    assert network.positions[5, [0, 3, 4, 7]].tolist() == pytest.approx(wanted, abs=1e-6)
+    assert [part.bias is None for part in network.layers[0].attention.children()] == [False, True, False, False]
 
 
 def test_channels_are_normalised_pixel_by_pixel() -> None:

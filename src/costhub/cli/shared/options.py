@@ -194,7 +194,7 @@ def listing() -> str:
         for suite, workloads in suites().items()
     ]
     networks = [
-        {"network": name, "input": " x ".join(map(str, network.shape)), "parameters": network.parameters}
+        {"network": name, "input": network.inputs, "parameters": network.parameters}
         for name, network in sorted(NETWORKS.items())
     ]
     return "\n\n".join([*named, plain_table(networks, _NETWORKS)])
@@ -219,7 +219,12 @@ def listing_json() -> dict[str, Any]:
             for suite, workloads in suites().items()
         },
         "networks": {
-            name: {"label": each.label, "input": each.shape, "parameters": each.parameters}
+            name: {
+                "label": each.label,
+                "input": each.shape,
+                "further_inputs": each.further,
+                "parameters": each.parameters,
+            }
             for name, each in sorted(NETWORKS.items())
         },
     }

@@ -18,7 +18,7 @@ from costhub.errors import WorkloadError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 
-# Networks of the zoo take at most six seconds each; a file may hold a network of any size.
+# Networks of the zoo take seconds each; a file may hold a network of any size.
 _TIMEOUT_S = 900.0
 COMPILE_TIMEOUT_S = 3600.0
 """For compiling a network as a whole, in a process with the same limits: the one that found its kernels, if it still
@@ -91,7 +91,7 @@ def network_workloads(
     on_network: Callable[[NetworkReport], None] | None = None,
     reader: Child | None = None,
 ) -> tuple[NetworkWorkload, ...]:
-    """Extracts the distinct kernels that TVM generates for networks at batch 1, the heaviest first.
+    """Extracts the distinct kernels that TVM generates for networks, the heaviest first.
 
     Networks go through torch.export and TVM's importer, are legalised and fused; the kernels are the ones that
     ``meta_schedule.relax_integration.extract_tasks`` finds. The same kernel of two networks is one workload.

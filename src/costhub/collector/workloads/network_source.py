@@ -221,9 +221,9 @@ def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str,
     if name in NETWORKS:
         network = NETWORKS[name]
         if device == "meta":
-            return network.build(device=device), (network.example(device=device),), {}
+            return network.build(device=device), network.examples(device=device), {}
         # Random weights of a GPU would be other ones.
-        return network.build().to(device), (network.example().to(device),), {}
+        return network.build().to(device), tuple(value.to(device) for value in network.examples()), {}
     import torch
     from torch.export.passes import move_to_device_pass
 

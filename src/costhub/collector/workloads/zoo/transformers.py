@@ -1,6 +1,6 @@
-"""Provides transformers and mixers: BERT, GPT-2, the vision transformer, MLP-Mixer and ConvNeXt.
+"""Provides transformers and mixers: BERT, MiniLM, GPT-2, Whisper's encoder, ViT, MLP-Mixer and ConvNeXt.
 
-(arXiv:1810.04805 and 1908.08962, 2010.11929, 2105.01601, 2201.03545.)
+(arXiv:1810.04805 and 1908.08962, 2002.10957, 2212.04356, 2010.11929, 2105.01601, 2201.03545.)
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from costhub.collector.workloads.zoo.convolutional import Classifier
 class Attention(nn.Module):
     """Multi-head self-attention with one dense layer for queries, keys and values each."""
 
-    def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
+    def __init__(self, width: int, heads: int, *, causal: bool = False, key_bias: bool = True) -> None:
         super().__init__()
         self.heads, self.causal = heads, causal
-        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.query, self.key, self.value = (nn.Linear(width, width, bias=bias) for bias in (True, key_bias, True))
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -37,9 +37,9 @@ class Attention(nn.Module):
 class TransformerLayer(nn.Module):
     """Attention and two dense layers, each added to its input; normalised before them, or after the sum."""
 
-    def __init__(self, width: int, heads: int, *, causal: bool, norm_first: bool) -> None:
+    def __init__(self, width: int, heads: int, *, causal: bool, norm_first: bool, key_bias: bool = True) -> None:
         super().__init__()
-        self.attention = Attention(width, heads, causal=causal)
+        self.attention = Attention(width, heads, causal=causal, key_bias=key_bias)
         self.dense = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
         self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
         self.norm_first = norm_first
@@ -55,8 +55,8 @@ class TransformerLayer(nn.Module):
         return y
 
 
-class Bert(nn.Module):
-    """BERT's encoder with its embeddings and its pooler."""
+class BertEncoder(nn.Module):
+    """BERT's embeddings and its layers."""
 
     def __init__(self, depth: int, width: int, heads: int) -> None:
         super().__init__()
@@ -66,12 +66,24 @@ class Bert(nn.Module):
         self.layers = nn.Sequential(
             *(TransformerLayer(width, heads, causal=False, norm_first=False) for _ in range(depth))
         )
+
+    def encode(self, tokens: Tensor) -> Tensor:
+        """(batch, tokens) of int64 to (batch, tokens, width)."""
+        embedded = self.words(tokens) + self.positions.weight[: tokens.shape[1]] + self.segments.weight[0]
+        encoded: Tensor = self.layers(self.norm(embedded))
+        return encoded
+
+
+class Bert(BertEncoder):
+    """BERT's encoder and its pooler."""
+
+    def __init__(self, depth: int, width: int, heads: int) -> None:
+        super().__init__(depth, width, heads)
         self.pooler = nn.Linear(width, width)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, tokens) of int64 to (batch, tokens, width) and, of the first token, (batch, width)."""
-        embedded = self.words(tokens) + self.positions.weight[: tokens.shape[1]] + self.segments.weight[0]
-        encoded = self.layers(self.norm(embedded))
+        encoded = self.encode(tokens)
         return encoded, torch.tanh(self.pooler(encoded[:, 0]))
 
 
@@ -88,6 +100,24 @@ def bert_small() -> nn.Module:
 def bert_tiny() -> nn.Module:
     """BERT-tiny: 2 layers, 128 wide."""
     return Bert(2, 128, 2)
+
+
+class SentenceEmbedding(BertEncoder):
+    """One vector of length 1 for each text: the mean of its tokens, of which none is padding."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(batch, tokens) of int64 to (batch, width)."""
+        return F.normalize(self.encode(tokens).mean(1), dim=1)
+
+
+def minilm_l6() -> nn.Module:
+    """MiniLM-L6, 384 wide, as all-MiniLM-L6-v2 uses it: without BERT's pooler, whose place the mean takes."""
+    return SentenceEmbedding(6, 384, 12)
+
+
+def minilm_l6_batch8() -> nn.Module:
+    """`minilm_l6` for eight texts at once."""
+    return minilm_l6()
 
 
 class Gpt(nn.Module):
@@ -110,6 +140,37 @@ class Gpt(nn.Module):
 def gpt2() -> nn.Module:
     """GPT-2, the smallest: 12 layers, 768 wide."""
     return Gpt(12, 768, 12)
+
+
+class SpeechEncoder(nn.Module):
+    """Whisper's encoder: two convolutions over time, the second of which halves it, and layers on what they give."""
+
+    def __init__(self, depth: int, width: int, heads: int, *, bands: int = 80, tokens: int = 1500) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(bands, width, 3, 1, 1), nn.Conv1d(width, width, 3, 2, 1)
+        self.positions = nn.Parameter(self._waves(tokens, width), requires_grad=False)
+        self.layers = nn.Sequential(
+            *(TransformerLayer(width, heads, causal=False, norm_first=True, key_bias=False) for _ in range(depth))
+        )
+        self.norm = nn.LayerNorm(width)
+
+    @staticmethod
+    def _waves(tokens: int, width: int) -> Tensor:
+        """Sines and cosines of positions at speeds from 1 down to 1 / 10,000 (arXiv:1706.03762)."""
+        speeds = 1e-4 ** (torch.arange(width // 2) / (width // 2 - 1))
+        angles = torch.outer(torch.arange(tokens).float(), speeds)
+        return torch.cat([angles.sin(), angles.cos()], 1)
+
+    def forward(self, bands: Tensor) -> Tensor:
+        """(batch, bands, 2 * tokens) to (batch, tokens, width)."""
+        x = F.gelu(self.second(F.gelu(self.first(bands)))).transpose(1, 2)
+        encoded: Tensor = self.norm(self.layers(x + self.positions))
+        return encoded
+
+
+def whisper_tiny_encoder() -> nn.Module:
+    """The encoder of Whisper tiny: 4 layers, 384 wide, for 30 seconds of speech."""
+    return SpeechEncoder(4, 384, 6)
 
 
 class VisionTransformer(nn.Module):
