@@ -57,7 +57,7 @@ class ChildKilled(ChildDied):
 class ChildTimeout(ChildError):
     """The call took too long, and the child process was killed."""
 
-    def __init__(self, message: str, cpu_s: float = 0.0) -> None:
+    def __init__(self, message: str = "", cpu_s: float = 0.0) -> None:
         super().__init__(message)
         self.cpu_s = cpu_s
         """Processor seconds that the process had used since it started."""
