@@ -6,9 +6,10 @@ the image: 32 x 32 latent pixels are 256 x 256 of an image, a quarter of what th
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from costhub.collector.workloads.zoo.transformers import attend
 
 CHANNELS, TIME, TEXT, HEADS = 320, 1280, 768, 8
 """Channels of the image, values of the time step and of a word of the text, and heads of the attention."""
@@ -46,12 +47,7 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, source: Tensor) -> Tensor:
         """(batch, tokens, width) and (batch, others, source) to the first shape."""
-        query, key, value = (
-            layer(tokens).unflatten(2, (self.heads, -1)).transpose(1, 2)
-            for layer, tokens in ((self.query, x), (self.key, source), (self.value, source))
-        )
-        shares = torch.softmax(query @ key.transpose(2, 3) / (query.shape[-1] ** 0.5), -1)
-        attended: Tensor = self.out((shares @ value).transpose(1, 2).flatten(2))
+        attended: Tensor = self.out(attend(self.query(x), self.key(source), self.value(source), self.heads))
         return attended
 
 

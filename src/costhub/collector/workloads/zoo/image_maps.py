@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from costhub.collector.workloads.zoo.convolutional import ConvNorm
-from costhub.collector.workloads.zoo.transformers import ChannelNorm
+from costhub.collector.workloads.zoo.transformers import ChannelNorm, attend
 
 _BINS = 16
 """Distances among which a side of a box is chosen, in steps of the stride."""
@@ -160,12 +160,7 @@ class ReducedAttention(nn.Module):
         """(batch, pixels, width) of an image of this size to the same."""
         image = x.transpose(1, 2).reshape(*x.shape[::2], *size)
         fewer = self.reduce(image).flatten(2).transpose(1, 2)
-        query, key, value = (
-            layer(tokens).unflatten(2, (self.heads, -1)).transpose(1, 2)
-            for layer, tokens in ((self.query, x), (self.key, fewer), (self.value, fewer))
-        )
-        shares = torch.softmax(query @ key.transpose(2, 3) / (query.shape[-1] ** 0.5), -1)
-        attended: Tensor = self.out((shares @ value).transpose(1, 2).flatten(2))
+        attended: Tensor = self.out(attend(self.query(x), self.key(fewer), self.value(fewer), self.heads))
         return attended
 
 

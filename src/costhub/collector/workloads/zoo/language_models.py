@@ -65,7 +65,7 @@ class Places(nn.Module):
     Args:
         size: Of the model.
         tokens: That go in.
-        earlier: Tokens in the cache, each of which all of them see.
+        earlier: Tokens in the cache; every token sees them all.
     """
 
     cosine: Tensor
@@ -77,7 +77,7 @@ class Places(nn.Module):
         speeds = size.base ** -(torch.arange(0, size.head_width, 2) / size.head_width)
         angles = torch.outer(torch.arange(earlier, earlier + tokens).float(), speeds).repeat(1, 2)
         later = torch.full((tokens, earlier + tokens), -1e9).triu(earlier + 1)
-        # Computed from the sizes alone, so they are no parameters; the mask is repeated for each query of a group.
+        # They follow from the sizes, so they are not parameters. The mask is repeated for each query of a group.
         values = {"cosine": angles.cos(), "sine": angles.sin(), "mask": later.repeat(size.heads // size.shared, 1)}
         for name, value in values.items():
             self.register_buffer(name, value, persistent=False)

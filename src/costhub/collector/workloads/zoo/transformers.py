@@ -12,6 +12,26 @@ from torch.nn import functional as F
 from costhub.collector.workloads.zoo.convolutional import Classifier
 
 
+def attend(query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None = None) -> Tensor:
+    """Multi-head attention without its dense layers.
+
+    Args:
+        query: (batch, tokens, width).
+        key: (batch, others, width).
+        value: (batch, others, width).
+        heads: Number of heads, which share the width out.
+        mask: (tokens, others), added to the scores of every head.
+
+    Returns:
+        (batch, tokens, width).
+    """
+    query, key, value = (torch.unflatten(x, 2, (heads, -1)).transpose(1, 2) for x in (query, key, value))
+    scores = query @ key.transpose(2, 3) / (query.shape[-1] ** 0.5)
+    if mask is not None:
+        scores = scores + mask
+    return (torch.softmax(scores, -1) @ value).transpose(1, 2).flatten(2)
+
+
 class Attention(nn.Module):
     """Multi-head self-attention with one dense layer for queries, keys and values each."""
 
@@ -23,14 +43,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, tokens, width) to the same."""
-        query, key, value = (
-            layer(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
-        )
-        scores = query @ key.transpose(2, 3) / (query.shape[-1] ** 0.5)
-        if self.causal:
-            scores = scores + torch.full(scores.shape[-2:], -1e9, device=x.device).triu(1)
-        mixed = (torch.softmax(scores, -1) @ value).transpose(1, 2).flatten(2)
-        attended: Tensor = self.out(mixed)
+        tokens = x.shape[1]
+        later = torch.full((tokens, tokens), -1e9, device=x.device).triu(1) if self.causal else None
+        attended: Tensor = self.out(attend(self.query(x), self.key(x), self.value(x), self.heads, later))
         return attended
 
 
