@@ -8,8 +8,8 @@ import pytest
 
 from costhub.api.probe import probe
 from costhub.collector.device.identity import identify
-from costhub.collector.probe.probe import COLUMNS
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.schema import PROBED
 from costhub.errors import DeviceError, MeasureError
 from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue.devices import complete_device_row
@@ -69,7 +69,7 @@ def test_the_best_figures_of_all_probes_count_unless_they_are_replaced(
         {"peak_gflops": 46.8, "dram_gbs": 20.0},
     )
     for figures in probes:
-        measured = {**dict.fromkeys(COLUMNS), "launch_overhead_us": 3.0, **figures, "probe_method": "at will"}
+        measured = {**dict.fromkeys(PROBED), "launch_overhead_us": 3.0, **figures, "probe_method": "at will"}
         monkeypatch.setattr("costhub.collector.probe.probe.probe", lambda *_, given=measured, **__: given)
         row = probe(name, replace=replace, out=tmp_path / "data", progress=False)
 

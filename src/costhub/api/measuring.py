@@ -199,7 +199,7 @@ def folder_of(out: Path, measurer: Measurer) -> DataFolder:
 
 def _figures_of(device_id: str) -> dict[str, Any]:
     """What `costhub probe` found out about a device of this machine; nothing if the cache cannot be read."""
-    from costhub.collector.probe.probe import COLUMNS as PROBED
+    from costhub.dataset.schema import PROBED
     from costhub.hub.catalogue.devices import probed_figures
 
     try:
@@ -218,7 +218,7 @@ def put_device(folder: DataFolder, row: Mapping[str, Any]) -> None:
         folder: The data folder.
         row: The row of the devices table.
     """
-    from costhub.collector.probe.probe import COLUMNS as PROBED
+    from costhub.dataset.schema import PROBED
 
     known = {each["device_id"]: each for each in folder.devices().to_pylist()}
     before = known.get(row["device_id"])

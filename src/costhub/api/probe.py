@@ -161,8 +161,8 @@ def _keep(row: Mapping[str, Any]) -> None:
 
 def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:
     """Writes the row to a data folder: replaces the measured figures and keeps the other facts."""
-    from costhub.collector.probe.probe import COLUMNS as PROBED
     from costhub.dataset.folder import DataFolder
+    from costhub.dataset.schema import PROBED
 
     folder = DataFolder.create(out)
     rows: list[dict[str, Any]] = folder.devices().to_pylist()

@@ -95,6 +95,12 @@ DEVICES = (
     Column("probe_method", pa.string(), "How the probed numbers were taken.", nullable=True),
     Column("probed_at", TIMESTAMP, "When the probed numbers were taken.", nullable=True),
 )
+PROBED = (
+    *("peak_gflops", "peak_gflops_float64", "peak_gflops_float16", "peak_gflops_bfloat16", "peak_gops_int8"),
+    *("l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "bandwidth_ladder", "launch_overhead_us"),
+    *("thread_scaling", "governor", "probe_method", "probed_at"),
+)
+"""The columns of the devices table that a probe fills."""
 
 WORKLOADS = (
     Column("workload_id", pa.string(), "sha256 of the normalised TVMScript of the module."),

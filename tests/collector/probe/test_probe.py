@@ -10,9 +10,9 @@ import pytest
 
 from costhub.collector.device.cpu_state import pick_cpus, tvm_threads
 from costhub.collector.device.local import local_target
-from costhub.collector.probe.probe import COLUMNS, PASSES, PEAK_COLUMNS, better, describe_method, probe
+from costhub.collector.probe.probe import PASSES, PEAK_COLUMNS, better, describe_method, probe
 from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
-from costhub.dataset.schema import table_from_rows
+from costhub.dataset.schema import PROBED, table_from_rows
 from costhub.errors import MeasureError
 from costhub.isolation.child import Child
 
@@ -46,7 +46,7 @@ def test_a_device_is_probed_in_a_known_number_of_steps(target: str) -> None:
 
     row = probe(target, device=SMALL, threads=2, budget_s=0.0, on_step=lambda *step: steps.append(step))
 
-    assert set(row) == set(COLUMNS)
+    assert set(row) == set(PROBED)
     assert table_from_rows("devices", [{**SMALL, **row}]).num_rows == 1
     assert row["peak_gflops"] > 0
     assert row["l1_gbs"] == max(r["gbs"] for r in row["bandwidth_ladder"] if r["bytes"] <= 48 << 10)

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from costhub.collector.probe.probe import COLUMNS as PROBED
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule import import_database as module
 from costhub.dataset.metaschedule.import_database import import_database
 from costhub.dataset.metaschedule.lines import ImportReport
+from costhub.dataset.schema import DEVICES, PROBED
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import module_from_json
 from costhub.errors import DataError
@@ -204,7 +204,8 @@ def test_the_figures_of_a_probe_are_not_completed_by_those_of_another(tmp_path: 
     [row] = DataFolder.open(tmp_path / "out").devices().to_pylist()
     assert (row["l1_gbs"], row["peak_gflops"], row["vendor"]) == (50.0, None, "arm")
     assert report.device_keeps == ["peak_gflops"]
-    assert set(PROBED) == module._FIGURES
+    names = [column.name for column in DEVICES]
+    assert set(PROBED) == set(names[names.index("peak_gflops") :])
 
 
 def test_a_device_of_another_kind_is_refused(tmp_path: Path, database: Any) -> None:

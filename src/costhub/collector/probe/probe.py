@@ -29,13 +29,6 @@ PEAK_COLUMNS = {
     "int8": "peak_gops_int8",
 }
 
-COLUMNS = (
-    *PEAK_COLUMNS.values(),
-    *("l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "bandwidth_ladder", "launch_overhead_us"),
-    *("thread_scaling", "governor", "probe_method", "probed_at"),
-)
-"""The columns of the devices table that `probe` returns."""
-
 KERNELS = (
     "Kernels compiled by TVM for the device's target, each the best of calls of 5 ms until 30 in a row bring "
     "nothing, in two passes. Peaks: independent chains of multiply-add in registers, an operation being one "

@@ -33,7 +33,7 @@ from costhub.dataset.metaschedule.lines import (
 )
 from costhub.dataset.metaschedule.origin import read_origin
 from costhub.dataset.metaschedule.sqlite_form import sqlite_as_json, sqlite_files
-from costhub.dataset.schema import DEVICES, table_from_rows
+from costhub.dataset.schema import PROBED, table_from_rows
 from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
 from costhub.progress import bar
@@ -41,9 +41,6 @@ from costhub.progress import bar
 MOST_LINE_BYTES = 8 << 20
 
 _BATCH = 2000
-_NAMES = [column.name for column in DEVICES]
-_FIGURES = frozenset(_NAMES[_NAMES.index("peak_gflops") :])
-"""The columns that a probe fills."""
 
 
 def import_database(
@@ -212,7 +209,7 @@ def _complete_device(folder: DataFolder, known: Mapping[str, Any], device: Mappi
     [row] = table_from_rows("devices", [device]).to_pylist()
     given = {name: value for name, value in row.items() if value not in (None, []) and value != known[name]}
     # The figures of one probe are never completed by those of another.
-    closed = _FIGURES if known["probed_at"] is not None else frozenset()
+    closed = PROBED if known["probed_at"] is not None else ()
     lacking = {name: value for name, value in given.items() if known[name] in (None, []) and name not in closed}
     if lacking:
         folder.put_device({**known, **lacking})
