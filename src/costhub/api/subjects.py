@@ -427,7 +427,7 @@ def network_jobs(
         return []
     if lowering is not None:
         lowering.check(target, networks)
-        if lowering.is_bf16 and hides_matrix_units(json.loads(target)):
+        if lowering.is_bf16 and hides_matrix_units(target):
             log.warning(
                 "This CPU's matrix units (AMX) are hidden: bfloat16 is no faster than float32 here, or slower. Leave "
                 "--precision (precision= in Python) out."

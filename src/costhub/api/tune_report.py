@@ -279,7 +279,7 @@ class TuneReport:
         from costhub.collector.workloads.network_source import hides_matrix_units
 
         target = self.about.get("target")
-        return target is not None and peak_source == "index" and hides_matrix_units(json.loads(target))
+        return target is not None and peak_source == "index" and hides_matrix_units(target)
 
     def _peak_source(self) -> str:
         """Where `complete_device_row` takes the peak from: `probe` (this machine or its board) or `index`."""

@@ -119,14 +119,17 @@ def multiplies_bf16(target: str) -> bool:
     return parsed.kind.name == "llvm" and bool(tvm.target.codegen.target_has_features("avx512bf16", parsed))
 
 
-def hides_matrix_units(target: Mapping[str, Any]) -> bool:
+def hides_matrix_units(target: str) -> bool:
     """Whether a target is that of a CPU with matrix units (AMX) that a hypervisor hides, as `local_target` finds it.
 
+    Args:
+        target: A TVM target as JSON.
+
     Example:
-        >>> hides_matrix_units({"kind": "llvm", "mcpu": "sapphirerapids", "mattr": ["-amx-tile", "-amx-bf16"]})
+        >>> hides_matrix_units('{"kind": "llvm", "mcpu": "sapphirerapids", "mattr": ["-amx-tile", "-amx-bf16"]}')
         True
     """
-    return "-amx-bf16" in (target.get("mattr") or ())
+    return "-amx-bf16" in (json.loads(target).get("mattr") or ())
 
 
 AS_IN_TORCH = Lowering()
