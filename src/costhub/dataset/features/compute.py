@@ -194,14 +194,17 @@ def _in_children(
         features: Features = []
         known: list[bool] = []
         for part in parts:
-            own, failures = ([None], {}) if isinstance(part, LostCall) else part
+            if isinstance(part, LostCall):  # a single program: a lost chunk is taken apart
+                features.append(None)
+                known.append(part.why != STARVED)
+                continue
+            own, failures = part
             features += own
-            known += [not (isinstance(part, LostCall) and part.why == STARVED)] * len(own)
+            known += [True] * len(own)
             for name, what in failures.items():
                 tell_failure(name, what)
         starved += known.count(False)
-        chunk = taken.popleft()
-        yield _of(chunk, known), list(itertools.compress(features, known))
+        yield _of(taken.popleft(), known), list(itertools.compress(features, known))
     if starved:
         log.warning(
             f"{counted(starved, 'program')} will be left out: other programs kept this machine too busy to compute "
