@@ -194,7 +194,7 @@ def _refuse_untold_class(kind: type, about: Mapping[str, Any]) -> None:
 
 
 def _refuse_untold(model: str, about: Mapping[str, Any]) -> None:
-    """Refuses a model of which nothing says what it has learned from."""
+    """Refuses a model if nothing says what it has learned from."""
     if not names_training(about):
         raise ArgumentError(
             f"Nothing says what {model} has learned from, and a submission must. Add it to what you say "

@@ -226,7 +226,7 @@ def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> tuple[An
 
 
 def _operator(value: Any) -> str:
-    """The name of the operator that a binding calls; empty if it is no call of one."""
+    """The name of the operator that a value is a call of; empty if it is no such call."""
     return str(getattr(getattr(value, "op", None), "name", ""))
 
 
