@@ -1,4 +1,4 @@
-"""Provides text preparation for terminals: clean, shown and first_few for untrusted texts, and wrapped."""
+"""Provides text for terminals: clean, shown and first_few for untrusted texts, wrapped, and Printed for results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,23 @@ import textwrap
 from typing import TextIO
 
 _SHOWN_NAMES = 3
+
+
+class Printed:
+    """A result that an interactive session shows as ``print`` does.
+
+    Example:
+        >>> class Count(Printed):
+        ...     def __str__(self) -> str:
+        ...         return "3 programs"
+        >>> Count()
+        3 programs
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def first_few(names: list[str], count: int) -> str:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, overload
 
 from costhub.dataset.check.rule import Finding
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 from costhub.versions import load_pandas
 
 _PLACES_SHOWN = 5
 
 
 @dataclass(frozen=True, repr=False)
-class Findings(Sequence[Finding]):
+class Findings(Sequence[Finding], Printed):
     """The findings of a check; `print` shows them by rule, with what to do."""
 
     folder: Path
@@ -61,9 +61,6 @@ class Findings(Sequence[Finding]):
         if strict and warnings:
             line += " Under --strict, warnings count as errors."
         return "\n".join([*self._lines(), line])
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def _lines(self) -> Iterator[str]:
         """The findings by rule: its title, the first places, and the remedy."""

@@ -17,7 +17,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError
 from costhub.progress import BarWithLines
 from costhub.registry import Registry
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 
 if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress, Proposals
@@ -169,7 +169,7 @@ fastest; 1 of 3 rows with several repeats is above 1.1 times.
 
 
 @dataclass(frozen=True, repr=False)
-class Collection:
+class Collection(Printed):
     """The outcome of a collection; `print` shows a summary."""
 
     folder: Path
@@ -206,9 +206,6 @@ class Collection:
         lines += [] if self.progress.stopped is None else [f"{self.progress.stopped} Measuring more would gain little."]
         lines += [f"{name} was given up: {problem}" for name, problem in self.progress.problems.items()]
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def collect(

@@ -28,7 +28,7 @@ from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_re
 from costhub.names import check_different
 from costhub.progress import BarWithLines
 from costhub.search.zero_trials.plan import ZeroTrialPlan
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class CompileOptions:
 
 
 @dataclass(frozen=True, repr=False)
-class Compilation:
+class Compilation(Printed):
     """The outcome of `costhub.compile`; `print` shows it as a table.
 
     Example:
@@ -181,9 +181,6 @@ class Compilation:
 
     def __str__(self) -> str:
         return compile_text(self.summary)
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def compile(

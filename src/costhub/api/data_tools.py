@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from costhub.errors import ArgumentError, DataError, DeviceError, UnknownNameError
+from costhub.terminal_text import Printed
 from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class DataSummary:
+class DataSummary(Printed):
     """A summary of data; `print` shows it as `costhub stats` does."""
 
     counts: FolderStats
@@ -38,9 +39,6 @@ class DataSummary:
         from costhub.cards.reports.stats import stats_text
 
         return "\n".join(filter(None, (self.source, stats_text(self.counts))))
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def stats(where: str | Path) -> DataSummary:

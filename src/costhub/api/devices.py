@@ -22,7 +22,7 @@ from costhub.hub.catalogue.hubs import (
     unreadable_models,
 )
 from costhub.hub.catalogue.names import resolve_device
-from costhub.terminal_text import clean
+from costhub.terminal_text import Printed, clean
 from costhub.versions import load_pandas
 
 _COLUMNS = (
@@ -53,7 +53,7 @@ UNITS = {
 
 
 @dataclass(frozen=True, repr=False)
-class DeviceFacts(Mapping[str, Any]):
+class DeviceFacts(Mapping[str, Any], Printed):
     """What is known about a device: a row of the devices table; `print` shows the facts that are known.
 
     Example:
@@ -82,12 +82,9 @@ class DeviceFacts(Mapping[str, Any]):
     def __str__(self) -> str:
         return self.text or "\n".join(_facts(self.row))
 
-    def __repr__(self) -> str:
-        return str(self)
-
 
 @dataclass(frozen=True, repr=False)
-class DeviceTable(Sequence[DeviceFacts]):
+class DeviceTable(Sequence[DeviceFacts], Printed):
     """The devices that costhub knows; `print` shows them as a table."""
 
     rows: tuple[DeviceFacts, ...]
@@ -128,9 +125,6 @@ class DeviceTable(Sequence[DeviceFacts]):
             text += "\n\n" if is_listed else "\n"
             text += f"`--device` also takes parts of this machine: {', '.join(self.parts)}{more}."
         return text
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 @overload

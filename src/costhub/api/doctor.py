@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from costhub.errors import ArgumentError, DataError, DeviceError, UnknownNameError
+from costhub.terminal_text import Printed
 from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _OF_A_CHIP = ("kind", "arch", "mcpu", "num-cores")
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnosis:
+class Diagnosis(Printed):
     """What a MetaSchedule database holds and what is wrong with it; `print` shows it as `costhub doctor` does."""
 
     examination: Examination
@@ -88,9 +89,6 @@ class Diagnosis:
             rest = f"; {ran.not_run:,} could not be compared here" if ran.not_run else ""
             lines.append(f"Outputs compared: {counted(ran.right + ran.wrong, 'program')}, {ran.wrong:,} wrong{rest}.")
         return "\n".join([*lines, *(self.copy.sentences() if self.copy else ())])
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def _coverage_json(coverage: NetworkCoverage) -> dict[str, Any]:

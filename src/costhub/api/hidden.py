@@ -21,7 +21,7 @@ from costhub.hub.data import find_data
 from costhub.models.evaluate import Evaluation, evaluate_scores, lead
 from costhub.models.own_code import learned_from, name_of, scorer_given
 from costhub.models.protocol import CostModel, Scores
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 from costhub.versions import load_pandas
 
 DECIDING = ("top_1", "pairwise")
@@ -36,7 +36,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, repr=False)
-class HiddenScores:
+class HiddenScores(Printed):
     """Submissions in the order of a table; `print` shows it."""
 
     evaluations: tuple[tuple[Submission, Evaluation], ...]
@@ -65,9 +65,6 @@ class HiddenScores:
                 line |= {name: evaluation.totals[name], f"{name}_se": errors[name]}
             lines.append(line)
         return f"{plain_table(lines, COLUMNS)}\nlatencies: sha256 {self.latencies_sha256}"
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def rows(self) -> list[dict[str, Any]]:
         """A line for each submission, in the form of `Evaluation.row`: what its author says, `level`, the figures."""

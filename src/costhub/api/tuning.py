@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.cards.reports.tune_summary import summary_text
 from costhub.errors import NetworkError
+from costhub.terminal_text import Printed
 from costhub.versions import load_pandas
 
 TORCH, TUNED = "torch", "tuned"
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Tuning:
+class Tuning(Printed):
     """The outcome of a search; `print` shows it as a table.
 
     Example:
@@ -111,9 +112,6 @@ class Tuning:
 
     def __str__(self) -> str:
         return summary_text(self.summary, networks=len(self.networks))
-
-    def __repr__(self) -> str:
-        return str(self)
 
     @property
     def _rows(self) -> Sequence[Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, PushedCommit, RemoteRepo, StaleError, repeat_if_stale
 from costhub.hub.staged_rows import DISTURBED_RULES, LeftOut, leave_out_disturbed, leave_out_held
 from costhub.hub.staging import Consent, check_consent, is_agreed, own_names_in, staged
-from costhub.terminal_text import clean
+from costhub.terminal_text import Printed, clean
 
 CONTRIBUTE_VARIABLE = "COSTHUB_CONTRIBUTE_TO"
 INBOX = "contributions"
@@ -69,7 +69,7 @@ class Offer:
 
 
 @dataclass(frozen=True, repr=False)
-class Contribution:
+class Contribution(Printed):
     """What was sent, now or earlier; `print` shows it as `costhub contribute` does."""
 
     offer: Offer
@@ -99,9 +99,6 @@ class Contribution:
         else:
             lines = [f"Sent: {self.url}"]
         return "\n".join([*lines, *([f"Review it: {self.review_command}"] if self.review_command else [])])
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def contribute(

@@ -51,7 +51,7 @@ from costhub.hub.staging import (
     read_card,
     staged,
 )
-from costhub.terminal_text import clean, counted
+from costhub.terminal_text import Printed, clean, counted
 
 # Excludes names that git rejects, and those that look like a branch or commit.
 _TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
@@ -87,7 +87,7 @@ class PublishPlan:
 
 
 @dataclass(frozen=True, repr=False)
-class PublishedVersion:
+class PublishedVersion(Printed):
     """The result of a publication; `print` shows it as `costhub publish` does."""
 
     plan: PublishPlan
@@ -99,9 +99,6 @@ class PublishedVersion:
     def __str__(self) -> str:
         tag = f" as {self.tag}" if self.tag else ""
         return f"{'Published' if self.plan.is_change else 'Unchanged'}: {self.url}{tag}"
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def publish(

@@ -20,7 +20,7 @@ from costhub.models import metrics
 from costhub.models.inputs import no_programs_error
 from costhub.models.metrics import weighted_top_k
 from costhub.models.protocol import CostModel, Scores
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 from costhub.versions import load_pandas
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
@@ -50,7 +50,7 @@ class WorkloadScore:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
+class Evaluation(Printed):
     """The metrics of all workloads; `print` shows their means with standard errors."""
 
     workloads: tuple[WorkloadScore, ...]
@@ -136,9 +136,6 @@ class Evaluation:
             *(f"{name:12} {value:6.3f}" for name, value in self.variants.items()),
         ]
         return "\n".join(lines).replace(" ±nan", "")
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values.

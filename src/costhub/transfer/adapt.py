@@ -14,6 +14,7 @@ from costhub.dataset.programs import Programs
 from costhub.models.inputs import is_informative, nothing_to_learn_error
 from costhub.models.protocol import CostModel
 from costhub.progress import bar
+from costhub.terminal_text import Printed
 from costhub.transfer.guard import ADAPTED, CANDIDATES, Guard
 from costhub.transfer.methods.by_name import find_method, method_text
 from costhub.transfer.methods.lottery import LayerShares
@@ -26,7 +27,7 @@ DEFAULT_METHOD = "corrected"
 
 
 @dataclass(frozen=True, repr=False)
-class Adaptation:
+class Adaptation(Printed):
     """A model after it has learned from a target device; `print` shows how each batch was ranked."""
 
     model: CostModel
@@ -86,9 +87,6 @@ class Adaptation:
         what = "Share of the pairs in each new batch that were ranked correctly before learning from it:"
         ended = [] if self.stopped is None else [str(self.stopped)]
         return "\n".join([f"A {self.model.arch} model adapted by {self.summary}.", *ended, what, *lines])
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the model, as JSON values."""

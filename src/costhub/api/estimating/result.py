@@ -9,6 +9,7 @@ from typing import Any
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.errors import ArgumentError
+from costhub.terminal_text import Printed
 from costhub.versions import __version__, load_pandas
 
 KIND, VERSION = "estimate", 1
@@ -61,7 +62,7 @@ class NetworkEstimate:
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate:
+class Estimate(Printed):
     """How long kernels and networks take on a device; `print` shows it as a table.
 
     Example:
@@ -175,9 +176,6 @@ class Estimate:
         for each in self.networks:
             lines += ["", _network_text(each)]
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def _columns(unit: str, *, calls: bool = False) -> Sequence[TableColumn]:

@@ -18,6 +18,7 @@ from costhub.hub.data import DataAddress, find_data
 from costhub.hub.install import read_figures, write_card
 from costhub.hub.pull import pull_resolved
 from costhub.hub.remote.manifest import MANIFEST, verify, write_manifest
+from costhub.terminal_text import Printed
 from costhub.versions import load_pandas
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class WrittenCard:
+class WrittenCard(Printed):
     """The card that `costhub.card` wrote; `print` shows where it is, and the figures on it."""
 
     path: Path
@@ -48,9 +49,6 @@ class WrittenCard:
 
     def __str__(self) -> str:
         return f"Wrote {self.path}: {', '.join(f'{metric} {value:.3f}' for metric, value in self.totals.items())}"
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def card(

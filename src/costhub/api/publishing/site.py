@@ -13,12 +13,13 @@ from costhub.cards.site.site_page import site_page
 from costhub.hub.catalogue.hubs import embedded_root, folder_root
 from costhub.hub.searches import read_searches
 from costhub.hub.site import refuse_occupied, site_contents, write_site
+from costhub.terminal_text import Printed
 
 log = logging.getLogger("costhub")
 
 
 @dataclass(frozen=True, repr=False)
-class WrittenSite:
+class WrittenSite(Printed):
     """The site that `costhub.site` built; `print` shows its page and how much is on it."""
 
     page: Path
@@ -44,9 +45,6 @@ class WrittenSite:
 
     def __str__(self) -> str:
         return f"{self.page}: {', '.join(f'{what}: {count}' for what, count in self.counts.items())}."
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def site(

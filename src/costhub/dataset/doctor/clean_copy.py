@@ -14,7 +14,7 @@ from costhub.dataset.metaschedule.lines import RECORDS_FILE, read_lines
 from costhub.dataset.metaschedule.origin import ORIGIN_FILE, origin_text
 from costhub.errors import DataError
 from costhub.files import write_replacing
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 
 _CHARACTERS = 200
 """Limit for a target in a message."""
@@ -23,7 +23,7 @@ _MOST_TARGETS = 8
 
 
 @dataclass(repr=False)
-class CopyReport:
+class CopyReport(Printed):
     """Counts of what a clean copy contains and what it leaves out; `print` shows them as `costhub merge` does."""
 
     folder: Path
@@ -45,9 +45,6 @@ class CopyReport:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def sentences(self) -> list[str]:
         """The report as readable sentences.

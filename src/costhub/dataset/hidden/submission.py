@@ -23,6 +23,7 @@ from costhub.dataset.hidden.task import LATENCY_COLUMNS, MOST_BYTES, HiddenTask,
 from costhub.dataset.programs import Programs
 from costhub.errors import ArgumentError, DataError, ScoreError
 from costhub.files import open_regular, read_regular, refuse_newer, write_replacing
+from costhub.terminal_text import Printed
 
 SUBMISSION_VERSION = 1
 """Raised with every change that makes older submissions unreadable."""
@@ -37,7 +38,7 @@ MOST_SCORES = 5_000_000
 
 
 @dataclass(frozen=True, repr=False)
-class Submission:
+class Submission(Printed):
     """Who scored the programs of a task, and the scores; `print` shows how many."""
 
     path: Path
@@ -48,9 +49,6 @@ class Submission:
 
     def __str__(self) -> str:
         return f"{self.model}: {len(self.scores):,} programs scored, in {self.path}"
-
-    def __repr__(self) -> str:
-        return str(self)
 
     @property
     def model(self) -> str:

@@ -30,6 +30,7 @@ from costhub.dataset.programs import IntArray, Programs, workload_uses
 from costhub.errors import ArgumentError, DataError
 from costhub.files import open_regular, read_regular, refuse_newer, write_replacing
 from costhub.names import is_plain_name
+from costhub.terminal_text import Printed
 
 TASK_VERSION = 1
 """Raised with every change that makes older tasks unreadable."""
@@ -56,7 +57,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, repr=False)
-class HiddenTask:
+class HiddenTask(Printed):
     """Programs to score; their latencies are not here.
 
     Open one with `HiddenTask.open`, make one with `hide_latencies`.
@@ -82,9 +83,6 @@ class HiddenTask:
         """One line: the name, and how much there is."""
         found = f"{len(self.rows):,} programs of {len(self.workloads)} workloads on {', '.join(self.devices)}"
         return f"{self.name}: {found}; latencies withheld"
-
-    def __repr__(self) -> str:
-        return str(self)
 
     @classmethod
     def open(cls, path: str | Path) -> HiddenTask:

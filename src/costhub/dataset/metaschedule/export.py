@@ -18,13 +18,13 @@ from costhub.dataset.shards.shard import sync_folder
 from costhub.errors import DataError
 from costhub.isolation.scratch import ScratchFolder
 from costhub.progress import bar
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 
 _CHUNK_ROWS = 64
 
 
 @dataclass(repr=False)
-class ExportReport:
+class ExportReport(Printed):
     """Counts of what an export wrote and what it left out; `print` shows them as `costhub export` does."""
 
     folder: Path
@@ -44,9 +44,6 @@ class ExportReport:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def sentences(self) -> list[str]:
         """The report as readable sentences.

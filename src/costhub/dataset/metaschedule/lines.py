@@ -22,7 +22,7 @@ from typing import IO, Any
 from costhub.dataset.schema import MOST_TARGET_BYTES
 from costhub.errors import DataError
 from costhub.files import open_regular
-from costhub.terminal_text import clean, counted
+from costhub.terminal_text import Printed, clean, counted
 
 WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
@@ -318,7 +318,7 @@ class RefusedLine:
 
 
 @dataclass(repr=False)
-class ImportReport:
+class ImportReport(Printed):
     """Counts of an import, and the lines that it rejected; `print` shows them as `costhub import` does."""
 
     workloads: int = 0
@@ -352,9 +352,6 @@ class ImportReport:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
-
-    def __repr__(self) -> str:
-        return str(self)
 
     @property
     def kept(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from costhub.errors import DataError, UnknownNameError
 from costhub.files import read_regular, write_replacing
 from costhub.names import close_names, is_plain_name
-from costhub.terminal_text import counted
+from costhub.terminal_text import Printed, counted
 
 KINDS = ("workload", "network", "operator", "device")
 SPLIT_VERSION = 2
@@ -47,7 +47,7 @@ class WorkloadFingerprint:
 
 
 @dataclass(frozen=True, repr=False)
-class Split:
+class Split(Printed):
     """Workloads to train on and workloads to test on; no measurement is on both sides. `print` shows how many.
 
     Example:
@@ -93,9 +93,6 @@ class Split:
             f"{counted(len(ids), 'workload')} to {side} on" + (f" ({', '.join(devices)})" if devices else "")
             for side, ids, devices in sides
         )
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def check_device(self, device_id: str, side: str) -> None:
         """Rejects a device that is not on `side`, ``"train"`` or ``"test"``.

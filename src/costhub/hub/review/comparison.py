@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.latency import median_latency_s
 from costhub.models.metrics import rank_correlation
-from costhub.terminal_text import clean, counted
+from costhub.terminal_text import Printed, clean, counted
 
 COMPARED_COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
 # Measured on a virtual machine with two cores: 112 programs of two sessions differ by 1.06 times in the
@@ -43,7 +43,7 @@ class Reason:
 
 
 @dataclass(frozen=True, repr=False)
-class ReviewVerdict:
+class ReviewVerdict(Printed):
     """The outcome of a review; `print` shows the comparisons and the reasons."""
 
     subject: str
@@ -68,9 +68,6 @@ class ReviewVerdict:
         if len(self.reasons) > SHOWN:
             lines.append(f"  ... and {len(self.reasons) - SHOWN} more; --json lists them all")
         return "\n".join([*lines, f"{self.subject}: {'accepted' if self.is_accepted else 'refused'}."])
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 @dataclass(frozen=True)

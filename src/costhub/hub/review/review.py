@@ -30,11 +30,11 @@ from costhub.hub.review.contribution import review_contribution
 from costhub.hub.review.fetch import MOST_FILES, PullRequest, fetch_compared, find_pull_request
 from costhub.hub.review.merge import close_known, merge_into, merge_pull_request
 from costhub.hub.staging import folder_kind, read_card
-from costhub.terminal_text import clean
+from costhub.terminal_text import Printed, clean
 
 
 @dataclass(frozen=True, repr=False)
-class ReviewOutcome:
+class ReviewOutcome(Printed):
     """A verdict, and the merge that followed it; `print` shows both as `costhub review` does."""
 
     verdict: ReviewVerdict
@@ -86,9 +86,6 @@ class ReviewOutcome:
         if self.closed:
             lines.append("Closed: all of its rows were in the tables already.")
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> ReviewOutcome:
