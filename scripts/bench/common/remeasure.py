@@ -36,14 +36,14 @@ def best_modules(folder: Path, workload: str, trials: int) -> Any:
 
 def best_trace(folder: Path, trials: int) -> str:
     """Its trace, as JSON."""
-    return json.dumps(_best(_records(folder)[:trials])[0])
+    return best_traces(folder, [trials])[trials]
 
 
 def best_traces(folder: Path, counts: Iterable[int]) -> dict[int, str]:
     """Number of records -> the trace of the best among so many; those of which none ran are left out."""
     records = _records(folder)
     ran = {count: [each for each in records[:count] if each[1] and min(each[1]) < FAILED_FROM_S] for count in counts}
-    return {count: json.dumps(_best(each)[0]) for count, each in ran.items() if each}
+    return {count: json.dumps(_fastest(each)[0]) for count, each in ran.items() if each}
 
 
 def _records(folder: Path) -> list[Any]:
@@ -51,8 +51,8 @@ def _records(folder: Path) -> list[Any]:
     return [json.loads(line)[1] for line in lines]
 
 
-def _best(records: Sequence[Any]) -> Any:
-    return min((r for r in records if r[1]), key=lambda r: statistics.median(r[1]))
+def _fastest(records: Sequence[Any]) -> Any:
+    return min(records, key=lambda record: statistics.median(record[1]))
 
 
 def replayed(programs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Any]:
