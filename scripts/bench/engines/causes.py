@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 PARTS = FETCHING, ONE_PASS = ("fetching", "one-pass")
 """Parts of the compilation of a network: fetching weights, and one pass for kernels that no search touches."""
-PASSES = SOFTMAX, NORMS, HEADS, PACKING = ("softmax-in-lanes", "norms-in-lanes", "heads-in-place", "packed-weights")
+PASSES = SOFTMAX, NORMS, PACKING = ("softmax-in-lanes", "norms-in-lanes", "packed-weights")
 """Passes without which a network has other kernels, so that these are searched as well."""
 
 
@@ -27,7 +27,6 @@ def without(part: str | None) -> Iterator[None]:
         ONE_PASS: (default_schedules, {"in_one_pass": lambda *_: None, "in_one_region": lambda *_: None}),
         SOFTMAX: (relax_import, {"_softmax_in_lanes": _without_lanes(relax_import.softmax_of_tvm)}),
         NORMS: (packed_products._Packer._cls, {"_norm": lambda _, call: call}),  # TVM's wrapper delegates to it
-        HEADS: (packed_products, {"join_transposes": lambda mod, _: mod}),
         PACKING: (packed_products, {"_MOST_ADDED": -1.0}),  # not even no columns may be added
     }
     if part not in replaced:

@@ -119,7 +119,8 @@ def read_product(name: str, shapes: Shapes, out: Shape | None) -> tuple[int, int
 def read_attention(shapes: Shapes, out: Shape | None) -> tuple[int, int, int, int] | None:
     """Heads, rows, depth and columns of a product of attention; None where the shapes do not tell.
 
-    In costhub's own, one factor has its heads side by side in its rows, and may have other columns behind them.
+    In kernels of costhub's own, which older profiles have (``matmul_heads``), one factor has its heads side by side in
+    its rows, and may have other columns behind them.
 
     Args:
         shapes: Of its arguments.

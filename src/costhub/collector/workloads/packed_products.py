@@ -15,7 +15,6 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
-from costhub.collector.workloads.attention_products import join_transposes
 from costhub.collector.workloads.bfloat16_images import (
     FlatShape,
     LineShape,
@@ -64,7 +63,7 @@ def pack_products(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     """Packs the weights of products in ``main``: two-dimensional ``matmul`` of activations and weights.
 
     Products stay unchanged if no vector nearly divides their outputs, for types other than float32, and for activations
-    only, except that the latter read and write heads in place (`join_transposes`).
+    only.
 
     Args:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
@@ -75,7 +74,6 @@ def pack_products(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     rows = _InRows(mod)
     rows.builder_.update_func(mod.get_global_var("main"), rows.visit_expr(mod["main"]))
     mod = relax.transform.DeadCodeElimination(["main"])(rows.builder_.get())
-    mod = join_transposes(mod, _of_weights(mod["main"]))
     main = mod["main"]
     packer = _Packer(mod, _of_weights(main), lanes, bf16_unit=bf16_unit)
     packer.builder_.update_func(mod.get_global_var("main"), packer.visit_expr(main))
