@@ -34,6 +34,14 @@ def test_a_page_shows_what_the_files_hold(page: Path) -> None:
     assert fill(text, ROOT / "docs" / "results") == text, "run `python -m scripts.tables`"
 
 
+def test_the_command_of_a_result_names_no_folder_of_a_machine() -> None:
+    found = {path.name: json.loads(path.read_text()) for path in (ROOT / "docs" / "results").glob("*.json")}
+    commands = {name: str(each.get("command", "")) for name, each in found.items() if isinstance(each, dict)}
+
+    assert len(commands) > 50
+    assert [name for name, command in commands.items() if re.search(r"(^|\s|=)/", command)] == []
+
+
 def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:
     point = {"trials": 64, "seconds": 1.0, "best_us": 2.0}
     rows = [{"workload": "w", "method": "costhub", "seed": 0, "curve": [point]}]
