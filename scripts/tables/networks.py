@@ -423,4 +423,4 @@ def _seconds_cells(rows: Sequence[Mapping[str, Any]], stages: Mapping[str, str])
     }
 
 
-NETWORK_TABLES["network_seconds"] = network_seconds_table
+NETWORK_TABLES |= dict.fromkeys(("network_seconds", "network_seconds_zen4"), network_seconds_table)
