@@ -20,6 +20,7 @@ from tvm.target import codegen
 from tvm_ffi import structural_equal
 
 from costhub.collector.workloads.packed_products import pack_products
+from costhub.collector.workloads.relax_calls import operator_of
 
 CONVOLUTION = "relax.nn.conv2d"
 _PLAIN = ["NCHW", "OIHW", "NCHW"]
@@ -145,7 +146,7 @@ class _Shown(PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        if getattr(call.op, "name", "") != _PACKED:
+        if operator_of(call) != _PACKED:
             return call
         hidden = self._calls[str(call.args[0].global_symbol)]  # Packed calls of the network's own were hidden too.
         return relax.Call(hidden.op, list(call.args)[1:], hidden.attrs, hidden.ty_args)
@@ -163,7 +164,7 @@ class _Sunk(PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        name = getattr(call.op, "name", "")
+        name = operator_of(call)
         tensors = 1 if name == _TRANSFORM else _POINTWISE.get(name, 0)
         made = [self._converted(data) for data in call.args[:tensors]]
         if not made or None in made:
@@ -179,14 +180,14 @@ class _Sunk(PyExprMutator):  # type: ignore[misc]
     def _converted(self, data: Any) -> Any:
         """The call that made `data`, if it is a conversion to the plain layout."""
         made: Any = self.lookup_binding(data) if isinstance(data, relax.Var) else None
-        if getattr(getattr(made, "op", None), "name", "") != _TRANSFORM:
+        if operator_of(made) != _TRANSFORM:
             return None
         return made if len(made.ty.shape) < len(made.args[0].ty.shape) else None
 
 
 def _layouts(call: Any, lanes: int) -> dict[str, list[str]]:
     """The layouts of the data, the weights and the result of a call, as ConvertLayout expects them."""
-    if getattr(call.op, "name", "") != CONVOLUTION:
+    if operator_of(call) != CONVOLUTION:
         return {}
     return {CONVOLUTION: _blocked(call, lanes) or _PLAIN}
 

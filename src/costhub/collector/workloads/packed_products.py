@@ -40,6 +40,7 @@ from costhub.collector.workloads.relax_calls import (
     is_one,
     kernel_of,
     made_by,
+    operator_of,
     permuted_axes,
     reshaped_once,
 )
@@ -145,7 +146,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         self._pairs: dict[tuple[Any, ...], Any] = {}
 
     def visit_call_(self, call: Any) -> Any:
-        name, of_weights = getattr(call.op, "name", ""), call.args[1] in self.weights if len(call.args) > 1 else False
+        name, of_weights = operator_of(call), call.args[1] in self.weights if len(call.args) > 1 else False
         call = self.visit_expr_post_order(call)
         if name not in (_MATMUL, _NORM, _CONVOLUTION) or call.args[0].ty.dtype != "float32":
             return call
@@ -279,7 +280,7 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        name = getattr(call.op, "name", "")
+        name = operator_of(call)
         if name == RESHAPE:
             return reshaped_once(self, call)
         if name == PERMUTE:

@@ -1,4 +1,4 @@
-"""Provides helpers of passes over relax functions: the call that made a variable, and shorter chains of reshapes."""
+"""Provides helpers of passes over relax functions: which operator is called, and shorter chains of reshapes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def kernel_of(arguments: Sequence[Any], pattern: int) -> Any:
     return function.with_attrs({"op_pattern": pattern, "tirx.noalias": True})
 
 
+def operator_of(value: Any) -> str:
+    """The name of the operator that a value calls; empty if it is not a call of an operator."""
+    return str(getattr(getattr(value, "op", None), "name", ""))
+
+
 def made_by(mutator: Any, data: Any, operator: str) -> Any:
     """The call of an operator that made a tensor, perhaps under another name; None if something else did.
 
@@ -36,7 +41,7 @@ def made_by(mutator: Any, data: Any, operator: str) -> Any:
     made: Any = data
     while isinstance(made, relax.Var):
         made = mutator.lookup_binding(made)
-    return made if getattr(getattr(made, "op", None), "name", "") == operator else None
+    return made if operator_of(made) == operator else None
 
 
 def reshaped_once(mutator: Any, call: Any) -> Any:

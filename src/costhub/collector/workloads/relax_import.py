@@ -23,7 +23,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.frontend.torch import from_exported_program
 
 from costhub.collector.workloads.blocked_layouts import CONVOLUTION, block_layouts, legalize_convolution
-from costhub.collector.workloads.relax_calls import INJECTIVE
+from costhub.collector.workloads.relax_calls import INJECTIVE, operator_of
 from costhub.collector.workloads.row_norms import row_softmax
 
 if TYPE_CHECKING:
@@ -212,22 +212,17 @@ def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> tuple[An
     builder, op, source = importer.block_builder, relax.op, node.all_input_nodes[0]
     call, bias = builder.lookup_binding(x), None
     # The importer adds the bias after the convolution; a sum of the network's own is another node.
-    if _operator(call) == "relax.add" and "conv" in str(source.target):
+    if operator_of(call) == "relax.add" and "conv" in str(source.target):
         reshaped = builder.lookup_binding(call.args[1])
-        if _operator(reshaped) == "relax.reshape":
+        if operator_of(reshaped) == "relax.reshape":
             call, bias = builder.lookup_binding(call.args[0]), reshaped.args[0]
-    axis = _OUTPUT_AXIS.get(_operator(call))
+    axis = _OUTPUT_AXIS.get(operator_of(call))
     if axis is None or len(source.users) > 1 or (axis and call.attrs.groups > 1):
         return None, None
     by_channel = [1] * len(x.ty.shape)
     by_channel[axis] = -1
     weights = builder.emit(op.multiply(call.args[1], builder.emit(op.reshape(scale, by_channel))))
     return builder.emit(relax.Call(call.op, [call.args[0], weights], call.attrs)), bias
-
-
-def _operator(value: Any) -> str:
-    """The name of the operator that a value is a call of; empty if it is no such call."""
-    return str(getattr(getattr(value, "op", None), "name", ""))
 
 
 Legalize = Callable[[Any, Any], Any]
