@@ -110,7 +110,9 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     Returns:
         `gain_N`, the geometric mean of the latency of `LARGE` over its own after N trials (above 1 is
-        better), with the standard error of its logarithm, `gain_N_se`, and `seconds_N`, the median of the seconds.
+        better), with the standard error of its logarithm, `gain_N_se`; `timed_N` and `timed_N_se`, the same after the
+        seconds that `LARGE` takes for N trials, as far as a search has got by then; and `seconds_N`, the median of the
+        seconds.
     """
     points = {
         (row["method"], row["workload"], row["seed"], point["trials"]): point for row in rows for point in row["curve"]
@@ -124,20 +126,32 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
             bases = {key: base for key in at if (base := points.get((LARGE, *key)))}
             logarithms = [math.log(base["best_us"] / at[key]["best_us"]) for key, base in bases.items()]
             line |= _gain(f"gain_{trials}", logarithms)
+            until = {key: [p for other, p in own.items() if other[:2] == key[:2]] for key in bases}
+            line |= _gain(
+                f"timed_{trials}", [g for key in bases if (g := _by_then(until[key], bases[key])) is not None]
+            )
             line[f"seconds_{trials}"] = statistics.median(point["seconds"] for point in at.values())
         table.append(line)
     return table
 
 
+def _by_then(points: Sequence[Row], base: Row) -> float | None:
+    """The logarithm of the gain over a point of `LARGE` after its seconds; None if nothing was measured by then."""
+    done = [point for point in points if point["seconds"] <= base["seconds"]]
+    return math.log(base["best_us"] / max(done, key=lambda point: point["trials"])["best_us"]) if done else None
+
+
 def proposals_table(result: Mapping[str, Any]) -> str:
-    """One line per method, from the `summary` of the benchmark `proposals`."""
-    lines = result["summary"]
+    """One line per method, from the `rows` of the benchmark `proposals`."""
+    lines = proposals_summary(result["rows"])
     numbers = sorted(int(name[8:]) for name in lines[0] if name.startswith("seconds_"))
     columns = [TableColumn("method", "what is proposed"), number("searches", "searches", "d")]
     for trials in numbers:
         columns += [
             number(f"gain_{trials}", f"latency gain at {trials} trials"),
             number(f"gain_{trials}_se", "se"),
+            number(f"timed_{trials}", "in equal seconds"),
+            number(f"timed_{trials}_se", "se"),
             number(f"seconds_{trials}", "seconds", ".0f"),
         ]
     return markdown_table(lines, columns)

@@ -27,7 +27,7 @@ from scripts.bench.search.held_out import WORKLOADS, UnseenModels, held_out
 from scripts.bench.search.once import seconds_at
 from scripts.tables.strategies import LARGE, proposals_summary, proposals_table
 
-MILESTONES = (16, 32, 64)
+MILESTONES = (16, 32, 48, 64, 96)
 """Numbers of trials after which the best program so far is measured again."""
 KEY = ("workload", "method", "seed", "trials")
 
@@ -47,6 +47,7 @@ class Proposals:
 
 METHODS = {
     LARGE: Proposals(256, 2),
+    "population 128, one generation": Proposals(128, 1),
     "population 64, one generation": Proposals(64, 1),
     "that, and known schedules": Proposals(64, 1, is_known=True),
     "that, and neighbours of the fastest": Proposals(64, 1, descends=True),
@@ -123,6 +124,7 @@ def with_latencies(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str
 @options.data()
 @options.models_folder()
 @options.workloads(WORKLOADS)
+@click.option("--method", "methods", multiple=True, type=click.Choice(list(METHODS)), default=tuple(METHODS))
 @options.trials(64)
 @options.seeds(2)
 @click.option("--rounds", default=ROUNDS, show_default=True, help="In which all programs of a workload are timed.")
@@ -133,6 +135,7 @@ def main(
     data: Path | None,
     models: Path | None,
     workloads: tuple[str, ...],
+    methods: tuple[str, ...],
     trials: int,
     seeds: int,
     rounds: int,
@@ -140,7 +143,7 @@ def main(
     rows_path: Path | None,
     path: Path | None,
 ) -> None:
-    """Compares latencies after 16, 32 and 64 trials; run it with nothing else on the machine."""
+    """Compares latencies after equal trials and after equal seconds; run it with nothing else on the machine."""
     if quick:
         workloads, trials, seeds, rounds = workloads[:1], 16, 1, 2
     kept = RowFile(rows_path, KEY)
@@ -148,7 +151,7 @@ def main(
         searches = Searches(measurer, UnseenModels(data, models, folder, workloads).bound("costhub"), workloads)
         for seed in range(seeds):
             # Workload by workload, so that searches which are compared follow one another closely.
-            keys = [(w, method, seed, trials) for w in workloads for method in METHODS]
+            keys = [(w, method, seed, trials) for w in workloads for method in methods]
             waiting = [key for key in keys if key not in kept]
             if waiting:  # the first search would pay for the start of the processes
                 searches.row((waiting[0][0], LARGE, seed, 4))
