@@ -126,10 +126,8 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
             bases = {key: base for key in at if (base := points.get((LARGE, *key)))}
             logarithms = [math.log(base["best_us"] / at[key]["best_us"]) for key, base in bases.items()]
             line |= _gain(f"gain_{trials}", logarithms)
-            until = {key: [p for other, p in own.items() if other[:2] == key[:2]] for key in bases}
-            line |= _gain(
-                f"timed_{trials}", [g for key in bases if (g := _by_then(until[key], bases[key])) is not None]
-            )
+            timed = [_by_then([p for other, p in own.items() if other[:2] == key[:2]], bases[key]) for key in bases]
+            line |= _gain(f"timed_{trials}", [gain for gain in timed if gain is not None])
             line[f"seconds_{trials}"] = statistics.median(point["seconds"] for point in at.values())
         table.append(line)
     return table

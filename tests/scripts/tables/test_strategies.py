@@ -6,11 +6,14 @@ import pytest
 
 from scripts.tables.strategies import (
     BASE,
+    LARGE,
     LIVE,
     REPLAYED,
     controller_table,
     live_ranks_summary,
     live_ranks_table,
+    proposals_summary,
+    proposals_table,
     rank_agreement,
     selection_table,
     strategies_summary,
@@ -107,6 +110,26 @@ def test_each_pair_and_size_of_batches_has_a_table() -> None:
     assert table.count("**a to b**") == 2
     assert "batches of 8, 3 workloads" in table
     assert "| random | -0.100 | 0.010 | 12.0 | 30.5 | 0.980 |" in table
+
+
+def proposals_row(method: str, *curve: tuple[int, float, float]) -> dict[str, Any]:
+    points = [dict(zip(("trials", "seconds", "best_us"), point, strict=True)) for point in curve]
+    return {"workload": "w", "seed": 0, "method": method, "curve": points}
+
+
+def test_other_proposals_are_compared_after_equal_trials_and_after_equal_seconds() -> None:
+    large = proposals_row(LARGE, (16, 10.0, 100.0), (32, 20.0, 80.0))
+    small = proposals_row("small", (16, 4.0, 110.0), (32, 9.0, 100.0), (48, 12.0, 90.0))
+    late = proposals_row("late", (16, 11.0, 50.0))
+
+    base, other, slow = proposals_summary([large, small, late])
+
+    assert (base["gain_32"], base["timed_32"], base["seconds_32"]) == (1.0, 1.0, 20.0)
+    assert (other["gain_16"], other["gain_32"]) == (pytest.approx(100 / 110), pytest.approx(80 / 100))
+    # After ten seconds it has had 32 trials, after twenty all of its 48.
+    assert (other["timed_16"], other["timed_32"]) == (pytest.approx(1.0), pytest.approx(80 / 90))
+    assert (slow["gain_16"], slow["timed_16"]) == (2.0, None)
+    assert "| late | 1 | 2.000 | - | - | - | 11 |" in proposals_table({"rows": [large, small, late]})
 
 
 def rule_row(rule: str, half: int | None, saved: float) -> dict[str, object]:
