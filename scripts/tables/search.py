@@ -108,7 +108,7 @@ def search_table(result: Mapping[str, Any]) -> str:
     """A line per method, the courses, a line per workload with medians over seeds; then the gains over `STOCK`.
 
     Rows that have seconds from an empty process get a table of these as well, and one of what each part of costhub's
-    search is worth.
+    search is worth. Another table says where the seconds of a trial go.
     """
     rows = result["rows"]
     tables = [search_headline_table(result), _courses(but_stock(rows))]
@@ -116,7 +116,7 @@ def search_table(result: Mapping[str, Any]) -> str:
         tables.append(_from_empty_process(but_stock(rows)))
         if {row["method"] for row in but_stock(rows)} - {LIGHT, OURS}:
             tables.append(_beside_ours(but_stock(rows)))
-    tables.append(_by_workload(rows))
+    tables += [_by_stage(rows), _by_workload(rows)]
     if result.get("beside_stock"):
         tables.append(_gains_table(result["beside_stock"], "compared with unmodified stock"))
     return "\n\n".join(tables)
@@ -229,6 +229,17 @@ def _beside_ours(rows: Sequence[Mapping[str, Any]]) -> str:
         number("searches", "searches", "d"),
         *(column for trials in PART_TRIALS for column in _gain_columns(trials)),
     ]
+    return markdown_table(shown, columns)
+
+
+def _by_stage(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Milliseconds of each stage for one trial of each method, as means over its searches."""
+    shown = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        means = {s: statistics.fmean(1e3 * row["stages"].get(s, 0.0) / row["trials"] for row in own) for s in STAGES}
+        shown.append({"method": title_of(method), **means})
+    columns = [TableColumn("method", "milliseconds of a trial"), *(number(stage, stage, ",.0f") for stage in STAGES)]
     return markdown_table(shown, columns)
 
 

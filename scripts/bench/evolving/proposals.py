@@ -43,11 +43,14 @@ class Proposals:
     """Whether its first batch has schedules of near workloads."""
     descends: bool = False
     """Whether later batches have neighbours of the fastest programs."""
+    batch: int = 16
+    """Programs that are measured before the model learns."""
 
 
 METHODS = {
     LARGE: Proposals(256, 2),
     "population 128, one generation": Proposals(128, 1),
+    "population 128, one generation, batches of 8": Proposals(128, 1, batch=8),
     "population 64, one generation": Proposals(64, 1),
     "that, and known schedules": Proposals(64, 1, is_known=True),
     "that, and neighbours of the fastest": Proposals(64, 1, descends=True),
@@ -81,6 +84,7 @@ class Searches:
                     known=self._known if proposals.is_known else None,
                     known_sources=("measured", "carried"),
                     descends=proposals.descends,
+                    trials_per_round=proposals.batch,
                     seed=seed,
                 ),
                 self.measurer,

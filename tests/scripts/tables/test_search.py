@@ -20,7 +20,9 @@ from scripts.tables.search import (
 
 def row(method: str, points: dict[int, tuple[float, float]], workload: str = "w", seed: int = 0) -> dict[str, Any]:
     curve = [{"trials": n, "seconds": s, "best_us": us} for n, (s, us) in points.items()]
-    return {"workload": workload, "seed": seed, "method": method, "curve": curve}
+    trials = max(points)
+    stages = {"evolution": 0.2 * trials, "building": 0.08 * trials, "running": 0.04 * trials}
+    return {"workload": workload, "seed": seed, "method": method, "curve": curve, "trials": trials, "stages": stages}
 
 
 BASE = row(LIGHT, {64: (60.0, 40.0), 128: (100.0, 30.0), 512: (400.0, 20.0)})
@@ -86,9 +88,20 @@ def test_stock_as_it_is_has_a_table_of_its_own_and_no_course() -> None:
     shown = search_table({**result, "beside_stock": summary([ours, stock], STOCK)}).split("\n\n")
 
     assert "| stock | " not in shown[1]
-    assert "20.0 µs, 600 s" in shown[2]
-    assert shown[3].splitlines()[2].startswith("| ours | 1 | 2.000 |")
-    assert shown[3].splitlines()[2].endswith("| 8.0 | 8.0 | 30.0 | 30.0 |")
+    assert "20.0 µs, 600 s" in shown[3]
+    assert shown[4].splitlines()[2].startswith("| ours | 1 | 2.000 |")
+    assert shown[4].splitlines()[2].endswith("| 8.0 | 8.0 | 30.0 | 30.0 |")
+
+
+def test_the_milliseconds_of_a_trial_are_told_by_stage() -> None:
+    slower = row("ours", {64: (20.0, 20.0)}, seed=1)
+    slower["stages"] = {"evolution": 0.4 * 64}
+    rows = [BASE, row("ours", {16: (8.0, 50.0), 64: (20.0, 20.1)}), slower]
+
+    lines = search_table({"rows": rows, "summary": summary(rows)}).split("\n\n")[2].splitlines()
+
+    assert lines[0].startswith("| milliseconds of a trial | evolution | features | prediction | learning | building |")
+    assert lines[3] == "| ours | 300 | 0 | 0 | 0 | 40 | 20 | 0 |"
 
 
 def test_the_headline_is_the_first_of_the_tables() -> None:
