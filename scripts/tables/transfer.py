@@ -281,5 +281,6 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "strategies": strategies_table,
     "evolution": evolution_table,
     "proposals": proposals_table,
+    "proposals_emeraldrapids": proposals_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -174,7 +174,7 @@ def test_an_error_in_a_space_ends_the_search_with_its_name(
             tune(mod, "m", how, measurer, out=tmp_path, trials=2)
 
 
-@pytest.mark.parametrize(("asked", "size"), [(None, (64, 1)), ("default", (256, 2)), ("blocked", (64, 1))])
+@pytest.mark.parametrize(("asked", "size"), [(None, (64, 1)), ("default", (128, 1)), ("blocked", (64, 1))])
 def test_the_size_of_the_evolution_is_that_of_the_space_asked_for(
     tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch, asked: str | None, size: Any
 ) -> None:

@@ -44,8 +44,8 @@ def test_the_command_of_a_result_names_no_folder_of_a_machine() -> None:
 
 def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:
     point = {"trials": 64, "seconds": 1.0, "best_us": 2.0}
-    rows = [{"workload": "w", "method": "costhub", "seed": 0, "curve": [point]}]
-    (tmp_path / "search.json").write_text(json.dumps({**ABOUT, "summary": [], "rows": rows}))
+    row = {"workload": "w", "method": "costhub", "seed": 0, "curve": [point], "trials": 64, "stages": {}}
+    (tmp_path / "search.json").write_text(json.dumps({**ABOUT, "summary": [], "rows": [row]}))
     page = "before\n<!-- results: search -->\nold\n<!-- end of results -->\nafter\n"
     filled = fill(page, tmp_path)
     assert "costhub" in filled

@@ -22,10 +22,11 @@ from costhub.search.strategies.search_space import (
 )
 
 RANDOM_POOL = 768
-"""Programs that a strategy scores per batch: as many as `Evolutionary`, which makes strategies comparable."""
-SIZES = {DEFAULT: (256, 2), BLOCKED: (64, 1)}
-"""Design space -> population and generations of TVM's evolution. The space of blocked layouts holds few programs, and
-a quarter of the population finds equally good ones in half the time (docs/measured/search.md)."""
+"""Programs that a strategy scores per batch: as many as an evolution of 256 programs over two generations, which makes
+strategies comparable."""
+SIZES = {DEFAULT: (128, 1), BLOCKED: (64, 1)}
+"""Design space -> population and generations of TVM's evolution. Larger ones find no better programs in the time that
+they take; the space of blocked layouts holds few programs (docs/measured/search.md)."""
 
 
 class Strategy(Protocol):
