@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 CLOSE = 1.01
 """A search has reached another's best latency when it is within this factor of it."""
 Course = Sequence[tuple[float, float, float]]
 """The course of a search: trials, seconds and best latency so far, after each measurement."""
+Curve = Sequence[Mapping[str, Any]]
+"""The same at some numbers of trials, as dictionaries: `trials`, `seconds`, and `best_us`, measured again."""
 
 
 def sooner(own: Course, base: Course) -> tuple[float, float] | None:
@@ -51,6 +54,27 @@ def gain_with_error(logarithms: Sequence[float]) -> tuple[float | None, float | 
     """
     mean, error = mean_with_error(logarithms)
     return None if mean is None else math.exp(mean), error
+
+
+def gain_after(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float | None]:
+    """The gain of searches over others after as many trials, as `gain_N`, with the error of its logarithm, `gain_N_se`.
+
+    Args:
+        pairs: The curve of each search and that of the other; a pair is left out if a curve lacks the number of trials.
+        trials: N.
+
+    Example:
+        >>> own, base = [{"trials": 16, "best_us": 50.0}], [{"trials": 16, "best_us": 100.0}]
+        >>> gain_after([(own, base)], 16), gain_after([(own, base)], 32)
+        ({'gain_16': 2.0, 'gain_16_se': None}, {'gain_32': None, 'gain_32_se': None})
+    """
+    logarithms = []
+    for own, base in pairs:
+        at = [{point["trials"]: point["best_us"] for point in curve} for curve in (own, base)]
+        if all(trials in each for each in at):
+            logarithms.append(math.log(at[1][trials] / at[0][trials]))
+    gain, error = gain_with_error(logarithms)
+    return {f"gain_{trials}": gain, f"gain_{trials}_se": error}
 
 
 def mean_with_error(values: Sequence[float]) -> tuple[float | None, float | None]:

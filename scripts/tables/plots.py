@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.cards.plots import INK, OTHER, SERIES, diagram, furnish, log2_axis, log_axis, new_figure, save
 from costhub.cards.reports.tune_plots import STAGES
 from scripts.tables.gains import gain_with_error
-from scripts.tables.search import LIGHT, base_curves, title_of
+from scripts.tables.search import LIGHT, base_curves, seconds_a_trial, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,7 +201,7 @@ def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
     figure, axes = diagram(1.4 + 0.42 * len(methods), x=f"seconds for {PER_TRIALS} trials")
     lefts = [0.0] * len(methods)
     for number, stage in enumerate(STAGES):
-        widths = [_seconds(rows, method, stage) for method in methods]
+        widths = [PER_TRIALS * seconds_a_trial(rows, method, stage) for method in methods]
         axes.barh(range(len(methods)), widths, 0.66, left=lefts, color=SERIES[number], label=stage)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     axes.set_yticks(range(len(methods)), [title_of(method) for method in methods], fontsize=9)
@@ -210,11 +209,6 @@ def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
     axes.set_xlim(0.0, 1.03 * max(lefts))
     figure.legend(loc="outside lower center", ncols=len(STAGES), frameon=False, fontsize=9)
     return save(figure, path)
-
-
-def _seconds(rows: Sequence[Row], method: str, stage: str) -> float:
-    shares = [row["stages"].get(stage, 0.0) / row["trials"] for row in rows if row["method"] == method]
-    return statistics.fmean(shares) * PER_TRIALS
 
 
 def _plot_courses(

@@ -9,7 +9,7 @@ from typing import Any
 
 from costhub.cards.reports.tune_plots import STAGES
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.gains import gain_with_error, geometric, sooner
+from scripts.tables.gains import Curve, gain_after, gain_with_error, geometric, sooner
 from scripts.tables.strategies import live_ranks_table
 
 LIGHT = "stock, light imports"
@@ -24,7 +24,6 @@ PART_TRIALS = (16, 32, 64)
 """Numbers of trials at which these are compared."""
 EQUAL = (64, 128)
 """Numbers of trials at which latencies are compared."""
-Curve = Sequence[Mapping[str, Any]]
 
 
 def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[str, Any]]:
@@ -58,7 +57,7 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
             {
                 "method": method,
                 "searches": len(pairs),
-                **{key: value for trials in EQUAL for key, value in _gain(pairs, trials).items()},
+                **{key: value for trials in EQUAL for key, value in gain_after(pairs, trials).items()},
                 "reached": len(reached) / len(pairs) if pairs else None,
                 "trials_gain": geometric([trials for trials, _ in reached]),
                 "time_gain": geometric([seconds for _, seconds in reached]),
@@ -82,17 +81,6 @@ def base_curves(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> dict[tu
 def but_stock(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows without `STOCK`, whose means over few workloads do not compare with the others."""
     return [row for row in rows if row["method"] != STOCK]
-
-
-def _gain(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float | None]:
-    """The latency gain after so many trials."""
-    logs = []
-    for own, base in pairs:
-        at = [{point["trials"]: point["best_us"] for point in curve} for curve in (own, base)]
-        if all(trials in each for each in at):
-            logs.append(math.log(at[1][trials] / at[0][trials]))
-    gain, error = gain_with_error(logs)
-    return {f"gain_{trials}": gain, f"gain_{trials}_se": error}
 
 
 def _course(curve: Curve) -> list[tuple[float, float, float]]:
@@ -222,7 +210,7 @@ def _beside_ours(rows: Sequence[Mapping[str, Any]]) -> str:
             for row in rows
             if row["method"] == method and (row["workload"], row["seed"]) in ours
         ]
-        gains = {key: value for trials in PART_TRIALS for key, value in _gain(pairs, trials).items()}
+        gains = {key: value for trials in PART_TRIALS for key, value in gain_after(pairs, trials).items()}
         shown.append({"method": title_of(method), "searches": len(pairs), **gains})
     columns = [
         TableColumn("method", f"compared with {OURS}"),
@@ -233,14 +221,18 @@ def _beside_ours(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _by_stage(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Milliseconds of each stage for one trial of each method, as means over its searches."""
-    shown = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == method]
-        means = {s: statistics.fmean(1e3 * row["stages"].get(s, 0.0) / row["trials"] for row in own) for s in STAGES}
-        shown.append({"method": title_of(method), **means})
+    """Milliseconds of each stage for one trial of each method."""
+    shown = [
+        {"method": title_of(method), **{stage: 1e3 * seconds_a_trial(rows, method, stage) for stage in STAGES}}
+        for method in dict.fromkeys(row["method"] for row in rows)
+    ]
     columns = [TableColumn("method", "milliseconds of a trial"), *(number(stage, stage, ",.0f") for stage in STAGES)]
     return markdown_table(shown, columns)
+
+
+def seconds_a_trial(rows: Sequence[Mapping[str, Any]], method: str, stage: str) -> float:
+    """Seconds of a stage for one trial, as a mean over the searches of a method."""
+    return statistics.fmean(row["stages"].get(stage, 0.0) / row["trials"] for row in rows if row["method"] == method)
 
 
 def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:

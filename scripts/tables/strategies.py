@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.models.metrics import rank_correlation
 from costhub.terminal_text import counted
-from scripts.tables.gains import gain_with_error, mean_with_error
+from scripts.tables.gains import Curve, gain_after, gain_with_error, mean_with_error
 
 BASE = ("evolutionary", "ranked")
 """The strategy and selection that the others are compared with."""
@@ -114,36 +114,39 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         seconds that `LARGE` takes for N trials, as far as a search has got by then; and `seconds_N`, the median of the
         seconds.
     """
-    points = {
-        (row["method"], row["workload"], row["seed"], point["trials"]): point for row in rows for point in row["curve"]
-    }
-    bases = {key[1:]: point for key, point in points.items() if key[0] == LARGE}
+    curves = {(row["method"], row["workload"], row["seed"]): row["curve"] for row in rows}
     table = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        own = {key[1:]: point for key, point in points.items() if key[0] == method}
-        line: dict[str, Any] = {"method": method, "searches": sum(row["method"] == method for row in rows)}
-        for trials in sorted({key[-1] for key in own}):
-            at = {key: point for key, point in own.items() if key[-1] == trials}
-            pairs = [(bases[key], point) for key, point in at.items() if key in bases]
-            line |= _gain(f"gain_{trials}", [math.log(base["best_us"] / point["best_us"]) for base, point in pairs])
-            line[f"seconds_{trials}"] = statistics.median(point["seconds"] for point in at.values())
-        for trials in sorted({key[-1] for key in bases}):
-            at = {key: base for key, base in bases.items() if key[-1] == trials}
-            timed = [_by_then([p for k, p in own.items() if k[:2] == key[:2]], base) for key, base in at.items()]
+    for method in dict.fromkeys(method for method, *_ in curves):
+        own = {key[1:]: curve for key, curve in curves.items() if key[0] == method}
+        pairs = [(curve, base) for key, curve in own.items() if (base := curves.get((LARGE, *key)))]
+        line: dict[str, Any] = {"method": method, "searches": len(own)}
+        for trials, points in _by_trials(own.values()).items():
+            line |= gain_after(pairs, trials)
+            line[f"seconds_{trials}"] = statistics.median(point["seconds"] for point in points)
+        for trials in _by_trials([base for _, base in pairs]):
+            timed = [_by_then(curve, point) for curve, base in pairs for point in base if point["trials"] == trials]
             line |= _gain(f"timed_{trials}", [gain for gain in timed if gain is not None])
         table.append(line)
     return table
 
 
-def _by_then(points: Sequence[Row], base: Row) -> float | None:
+def _by_trials(curves: Iterable[Curve]) -> dict[int, list[Row]]:
+    """Number of trials, ascending -> the points of all curves at it."""
+    found: dict[int, list[Row]] = {}
+    for point in sorted((point for curve in curves for point in curve), key=lambda point: point["trials"]):
+        found.setdefault(point["trials"], []).append(point)
+    return found
+
+
+def _by_then(curve: Curve, base: Row) -> float | None:
     """The logarithm of the gain over a point of `LARGE` after its seconds; None if nothing was measured by then."""
-    done = [point for point in points if point["seconds"] <= base["seconds"]]
+    done = [point for point in curve if point["seconds"] <= base["seconds"]]
     return math.log(base["best_us"] / max(done, key=lambda point: point["trials"])["best_us"]) if done else None
 
 
 def proposals_table(result: Mapping[str, Any]) -> str:
-    """The gains after equal trials, then those after equal seconds: a line per method of the benchmark `proposals`."""
-    lines = proposals_summary(result["rows"])
+    """The gains after equal trials, then those after equal seconds, from the `summary` of the benchmark `proposals`."""
+    lines = result["summary"]
     numbers = sorted(int(name[8:]) for name in lines[0] if name.startswith("seconds_"))
     searches = number("searches", "searches", "d")
     by_trials, by_seconds = [TableColumn("method", "what is proposed"), searches], []

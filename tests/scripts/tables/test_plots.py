@@ -10,7 +10,7 @@ import pytest
 
 from scripts.tables.plots import (
     FRONT,
-    _seconds,
+    PER_TRIALS,
     mean_course,
     plot_calibration,
     plot_curves,
@@ -20,7 +20,7 @@ from scripts.tables.plots import (
     plot_stages,
     plot_trials,
 )
-from scripts.tables.search import LIGHT, title_of
+from scripts.tables.search import LIGHT, seconds_a_trial, title_of
 
 CURVE = {"label": "gbt", "x": [1, 2, 4], "y": [0.5, 0.6, 0.7], "se": [0.1, 0.05, 0.0]}
 COVERED = {"covered": {"0.5": 0.4, "0.9": 0.7}, "bins": [[0.1, 0.2], [0.2, 0.3]]}
@@ -124,7 +124,7 @@ def test_pictures_are_made(tmp_path: Path) -> None:
 
 
 def test_stages_are_of_a_hundred_trials() -> None:
-    assert _seconds(ROWS, "ours", "building") == pytest.approx(100 * 2.0 / 128)
+    assert PER_TRIALS * seconds_a_trial(ROWS, "ours", "building") == pytest.approx(100 * 2.0 / 128)
 
 
 def test_the_front_page_shows_the_courses_of_its_methods_by_name(tmp_path: Path) -> None:

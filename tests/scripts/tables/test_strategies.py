@@ -122,14 +122,15 @@ def test_other_proposals_are_compared_after_equal_trials_and_after_equal_seconds
     small = proposals_row("small", (16, 4.0, 110.0), (32, 9.0, 100.0), (48, 12.0, 90.0))
     late = proposals_row("late", (16, 11.0, 50.0))
 
-    base, other, slow = proposals_summary([large, small, late])
+    lines = proposals_summary([large, small, late])
+    base, other, slow = lines
 
     assert (base["gain_32"], base["timed_32"], base["seconds_32"]) == (1.0, 1.0, 20.0)
     assert (other["gain_16"], other["gain_32"]) == (pytest.approx(100 / 110), pytest.approx(80 / 100))
     # After ten seconds it has had 32 trials, after twenty all of its 48.
     assert (other["timed_16"], other["timed_32"]) == (pytest.approx(1.0), pytest.approx(80 / 90))
     assert (slow["gain_16"], slow["timed_16"]) == (2.0, None)
-    by_trials, by_seconds = proposals_table({"rows": [large, small, late]}).split("\n\n")
+    by_trials, by_seconds = proposals_table({"summary": lines}).split("\n\n")
     assert by_trials.splitlines()[-1] == "| late | 1 | 2.000 | - | 11 | - | - | - |"
     assert by_seconds.splitlines()[-2:] == ["| small | 1 | 1.000 | - | 0.889 | - |", "| late | 1 | - | - | 1.600 | - |"]
 
