@@ -16,6 +16,7 @@ from costhub.api.compile_inputs import (
     find_target,
     held_out,
     known_rows,
+    own_folders,
 )
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_names
@@ -155,6 +156,15 @@ def test_the_device_itself_comes_first_then_those_with_its_instructions() -> Non
     like = {each.device_id: each.is_like_target for each in rows}
     assert like["amd-epyc-zen5-2c"]
     assert not like.get("amd-epyc-zen5-1c-avx2", False), "its vectors are half as wide"
+    assert not any(each.is_own for each in rows)
+
+
+def test_rows_of_a_folder_that_the_user_named_are_the_users_own() -> None:
+    own = own_folders(["amd-epyc-zen5"])
+    rows = known_rows(row_of("amd-epyc-zen5-1c"), data_folders(own), own)
+
+    assert {each.data.name for each in rows if each.is_own} == {"amd-epyc-zen5"}
+    assert "amd-epyc-zen5" not in {each.data.name for each in rows if not each.is_own}
 
 
 def test_nothing_on_x86_is_like_an_arm() -> None:

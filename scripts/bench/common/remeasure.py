@@ -39,6 +39,12 @@ def best_trace(folder: Path, trials: int) -> str:
     return best_traces(folder, [trials])[trials]
 
 
+def compiled_trace(folder: Path) -> str:
+    """The trace of a kernel that was compiled without trials: its database has one record, without a latency."""
+    (record,) = _records(folder)
+    return json.dumps(record[0])
+
+
 def best_traces(folder: Path, counts: Iterable[int]) -> dict[int, str]:
     """Number of records -> the trace of the best among so many; those of which none ran are left out."""
     records = _records(folder)

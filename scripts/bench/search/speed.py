@@ -17,6 +17,7 @@ import numpy as np
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local
 from costhub.collector.measurer import local_measurer
+from costhub.collector.propose.spaces import DEFAULT
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.features.spec import Features
 from costhub.dataset.features.specs import find_spec
@@ -89,7 +90,8 @@ def search(workload: str, name: str, how: Search, trials: int) -> dict[str, Any]
     with tempfile.TemporaryDirectory() as folder, local_measurer(find_local(["auto"])) as measurer:
         result = tune(mod, workload, how, measurer, out=Path(folder), trials=trials)
     assert isinstance(how.strategy, Evolutionary)
-    sizes = {"population": how.strategy.population, "generations": how.strategy.generations}
+    sized = how.strategy.sized(DEFAULT)
+    sizes = {"population": sized.population, "generations": sized.generations}
     return {
         "workload": workload,
         "model": name,

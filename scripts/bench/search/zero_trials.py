@@ -16,13 +16,14 @@ from costhub.api.compile import Compilation, CompileOptions, compile
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.network_kernels import name_networks
 from costhub.collector.workloads.network_source import read_network
+from costhub.hub.catalogue.hubs import dataset_folders
 from costhub.search.whole_network.compile import distinguishing_input
 from costhub.search.whole_network.finish import TORCH, finish_untimed
 from costhub.search.whole_network.network_timer import NetworkTimer
 from costhub.search.zero_trials.plan import SOURCES
 from scripts.bench.common import machine, options
 from scripts.bench.common.kept_searches import kept_course, stock_folder
-from scripts.bench.common.remeasure import ROUNDS, best_trace, remeasure, replayed
+from scripts.bench.common.remeasure import ROUNDS, best_trace, compiled_trace, remeasure, replayed
 from scripts.bench.common.rows import RowFile
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.tables.networks import zero_trials_table
@@ -41,6 +42,8 @@ class ZeroTrialMethod:
     name: str
     sources: tuple[str, ...]
     is_unseen: bool = True
+    is_own: bool = False
+    """Whether the user names the data, so that what they measured on the device comes before the model's choice."""
 
 
 METHODS = (
@@ -48,6 +51,7 @@ METHODS = (
     ZeroTrialMethod("carried over alone", ("carried",)),
     ZeroTrialMethod("model alone", ("model",)),
     ZeroTrialMethod("all, workload known", tuple(SOURCES), is_unseen=False),
+    ZeroTrialMethod("all, workload measured by the user", tuple(SOURCES), is_unseen=False, is_own=True),
 )
 
 
@@ -65,11 +69,14 @@ class Setting:
         """The compilation of a workload or network, and its folder; the outputs have been compared."""
         out = Path(tempfile.mkdtemp(dir=self.scratch)) / "out"
         without = tuple(sorted(self.unseen.without)) if method.is_unseen else ()
+        data = self.data if method.is_unseen or method.is_own else ()
+        if method.is_own and not data:
+            data = tuple(dataset_folders().values())  # as if the user had measured what the hub knows
         found = compile(
             subject,
             out,
             model=self.unseen.folder("costhub") if method.is_unseen else "auto",
-            options=CompileOptions(sources=method.sources, without=without, data=self.data, pool=self.pool),
+            options=CompileOptions(sources=method.sources, without=without, data=data, pool=self.pool),
             seed=seed,
             progress=False,
         )
@@ -113,7 +120,7 @@ def of_workload(
         found, out = setting.compiled(workload, method, seed)
         rows.append(described(workload, method.name, seed, 0, found))
         if found.kernels[0].error is None:
-            programs[method.name] = (workload, best_trace(out, 1))
+            programs[method.name] = (workload, compiled_trace(out))
     best_us = remeasure(replayed(set(programs.values())), rounds)
     return with_gains([{**row, "best_us": best_us.get(programs.get(row["method"], ("", "")))} for row in rows])
 

@@ -18,6 +18,7 @@ from costhub.api.compile_inputs import (
     find_target,
     held_out,
     known_rows,
+    own_folders,
 )
 from costhub.api.measuring import check_space
 from costhub.api.models import ChosenModel, ModelChoice
@@ -196,9 +197,9 @@ def compile(
     """Compiles workloads or whole networks for a CPU with the best known or predicted schedules.
 
     Nothing is measured. For each kernel, the model ranks schedules that were measured for this very workload on the
-    device or a similar one, schedules of similar workloads, and schedules from the design space; those measured on the
-    device itself come first. The folder `out` receives a TVM database, a library for each network (``NETWORK.so``) or
-    workload, and `report.json`. On the device itself, outputs are compared with those of the untuned program.
+    device or a similar one, schedules of similar workloads, and schedules from the design space; what `data` measured
+    on the device itself comes first. The folder `out` receives a TVM database, a library for each network
+    (``NETWORK.so``) or workload, and `report.json`. On the device, outputs are compared with those without a schedule.
 
     Args:
         what: As for `costhub.tune`.
@@ -238,8 +239,8 @@ def compile(
 
         began, stages = datetime.datetime.now(datetime.timezone.utc), StageTimer()
         with stages.during(OPENING):
-            found = find_target(device)
-            known = KnownSchedules(known_rows(found.row, folders), without=held_out(options.without, folders))
+            found, own = find_target(device), own_folders(options.data)
+            known = KnownSchedules(known_rows(found.row, folders, own), without=held_out(options.without, folders))
             ranker = chosen.for_device(found.row)
         compilation = _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages)
         return compilation.run(plan, known, reader)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -273,18 +273,31 @@ def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:
         CosthubError: The data do not exist.
     """
     from costhub.hub.catalogue.hubs import dataset_folders
+
+    return list(dict.fromkeys([*own_folders(data), *dataset_folders().values()]))
+
+
+def own_folders(data: Sequence[str | Path]) -> list[Path]:
+    """The data folders that a user has named.
+
+    Args:
+        data: As for `costhub.load_programs`.
+
+    Raises:
+        CosthubError: The data do not exist.
+    """
     from costhub.hub.data import find_data
 
-    own = [find_data(where).folder for where in data]
-    return list(dict.fromkeys([*own, *dataset_folders().values()]))
+    return [find_data(where).folder for where in data]
 
 
-def known_rows(row: Mapping[str, Any], folders: Sequence[Path]) -> list[DeviceRows]:
+def known_rows(row: Mapping[str, Any], folders: Sequence[Path], own: Collection[Path] = ()) -> list[DeviceRows]:
     """Where to find schedules of a device and of similar ones, the most similar device first.
 
     Args:
         row: The device's row of the devices table.
         folders: The data folders.
+        own: Those of them that the user has named.
 
     Raises:
         DataError: A folder is damaged.
@@ -302,7 +315,8 @@ def known_rows(row: Mapping[str, Any], folders: Sequence[Path]) -> list[DeviceRo
             other = complete_device_row(facts.get(name, {"device_id": name, "kind": "unknown"}))
             if other["kind"] == row["kind"]:
                 is_target = name == row["device_id"]
-                rows = DeviceRows(folder, name, is_target, is_target or _has_instructions_of(row, other))
+                is_alike = is_target or _has_instructions_of(row, other)
+                rows = DeviceRows(folder, name, is_target, is_alike, folder in own)
                 found.append((not is_target, distance(row, other), name, rows))
     return [rows for *_, rows in sorted(found, key=lambda each: each[:3])][:MOST_DEVICES]
 

@@ -19,8 +19,8 @@ ZEN4 = dataset_folders()["costhub/amd-epyc-zen4"]
 TARGET = json.dumps(local_target())
 
 
-def known(*, is_target: bool = False) -> KnownSchedules:
-    return KnownSchedules([DeviceRows(ZEN4, "amd-epyc-zen4-2c", is_target, is_like_target=True)])
+def known(*, is_target: bool = False, is_own: bool = False) -> KnownSchedules:
+    return KnownSchedules([DeviceRows(ZEN4, "amd-epyc-zen4-2c", is_target, is_like_target=True, is_own=is_own)])
 
 
 def ranked(linear: Any, name: str, known: KnownSchedules, *sources: str) -> Any:
@@ -29,8 +29,9 @@ def ranked(linear: Any, name: str, known: KnownSchedules, *sources: str) -> Any:
     return rank_programs(mod, TARGET, linear(np.linspace(-1.0, 1.0, 172)), known, plan)
 
 
-def test_all_sources_are_ranked_together_by_the_model(linear: Any) -> None:
-    ranking = ranked(linear, "matmul.128x128x128", known())
+@pytest.mark.parametrize(("is_target", "is_own"), [(False, False), (True, False), (False, True)])
+def test_all_sources_are_ranked_together_by_the_model(linear: Any, is_target: bool, is_own: bool) -> None:
+    ranking = ranked(linear, "matmul.128x128x128", known(is_target=is_target, is_own=is_own))
 
     assert [each.rank for each in ranking.programs] == list(range(1, len(ranking.programs) + 1))
     assert ranking.counts.keys() == set(SOURCES.values())
@@ -41,8 +42,8 @@ def test_all_sources_are_ranked_together_by_the_model(linear: Any) -> None:
     assert min(ranking.stages.values()) > 0.0
 
 
-def test_what_was_measured_on_the_device_itself_comes_first_by_its_latency(linear: Any) -> None:
-    ranking = ranked(linear, "matmul.128x128x128", known(is_target=True))
+def test_what_the_user_measured_on_the_device_itself_comes_first_by_its_latency(linear: Any) -> None:
+    ranking = ranked(linear, "matmul.128x128x128", known(is_target=True, is_own=True))
 
     first = [each.origin for each in ranking.programs[: ranking.counts[MEASURED]]]
     assert {origin.source for origin in first} == {MEASURED}

@@ -38,6 +38,8 @@ class DeviceRows:
     """Whether it is the device to find schedules for."""
     is_like_target: bool = False
     """Whether it has the same instructions, so that its fastest schedules are worth trying unchanged."""
+    is_own: bool = False
+    """Whether the user named the folder; otherwise it is the hub's."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class KnownSchedule:
     """Cores of the device."""
     is_target: bool
     """Whether the device is the one to find schedules for."""
+    is_own: bool
+    """Whether it is from a folder that the user named."""
     decisions: TraceDecisions = field(repr=False)
 
 
@@ -181,7 +185,7 @@ class KnownSchedules:
         """The schedules whose traces can be read."""
         name, device = self._workloads[key].name, rows.device_id
         return [
-            KnownSchedule(key, name, device, seconds * 1e6, _cores(target), rows.is_target, decisions)
+            KnownSchedule(key, name, device, seconds * 1e6, _cores(target), rows.is_target, rows.is_own, decisions)
             for seconds, trace, target in kept
             if (decisions := TraceDecisions.read(trace)) is not None
         ]

@@ -36,9 +36,10 @@ class Origin:
     """The measured schedule that it is, or from which it takes its decisions."""
 
     @property
-    def is_of_target(self) -> bool:
-        """Whether this very program was measured on the device that it is for."""
-        return self.source == MEASURED and self.known is not None and self.known.is_target
+    def comes_first(self) -> bool:
+        """Whether the user measured this very program on the device that it is for."""
+        known = self.known if self.source == MEASURED else None
+        return known is not None and known.is_target and known.is_own
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,9 @@ class Ranking:
 def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules, plan: ZeroTrialPlan) -> Ranking:
     """Ranks programs of a workload by a model that is not changed.
 
-    Programs measured on the target device itself come first, the fastest first: there, a latency says more than a
-    score. All others follow by their scores.
+    Programs that the user's own data measured on the target device come first, the fastest first. All others follow by
+    their scores, those measured by the hub included: the hub knows some dozens of programs of a workload, and the model
+    often finds a faster one among hundreds (docs/compile.md).
 
     Args:
         mod: The workload, a ``tvm.IRModule``.
@@ -114,7 +116,7 @@ def rank_programs(mod: Any, target: str, model: CostModel, known: KnownSchedules
 
 def _order(ranked: RankedProgram) -> tuple[float, int]:
     known = ranked.origin.known
-    return (known.latency_us if ranked.origin.is_of_target and known else float("inf"), ranked.rank)
+    return (known.latency_us if ranked.origin.comes_first and known else float("inf"), ranked.rank)
 
 
 def known_programs(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S
-from scripts.bench.common.remeasure import best_trace, best_traces
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S, UNMEASURED_S
+from scripts.bench.common.remeasure import best_trace, best_traces, compiled_trace
 
 
 def database(folder: Path, seconds: list[list[float]]) -> None:
@@ -27,3 +27,10 @@ def test_numbers_of_trials_of_which_none_ran_have_no_best(tmp_path: Path) -> Non
     database(tmp_path, [[STORED_FAILURE_S], [], [4.0], [STORED_FAILURE_S]])
 
     assert best_traces(tmp_path, [1, 2, 3, 4]) == dict.fromkeys([3, 4], json.dumps(["trace 2"]))
+
+
+def test_a_kernel_compiled_without_trials_has_one_trace_though_its_record_has_no_latency(tmp_path: Path) -> None:
+    database(tmp_path, [[UNMEASURED_S]])
+
+    assert compiled_trace(tmp_path) == json.dumps(["trace 0"])
+    assert best_traces(tmp_path, [1]) == {}  # to a search, it is a record that failed
