@@ -16,7 +16,6 @@ from scripts.tables.benchmark import (
     ESTIMATE_VIEWS,
     MORE_TABLES,
 )
-from scripts.tables.ceilings import CEILING_TABLES, CEILING_VIEWS
 from scripts.tables.collecting import COLLECTOR_TABLES, COLLECTOR_VIEWS
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.engines.seconds import ENGINE_PAIRS, ENGINE_TABLES, ENGINE_VIEWS
@@ -94,7 +93,6 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **ESTIMATE_TABLES,
     **GPU_TABLES,
     **MISTAKE_TABLES,
-    **CEILING_TABLES,
     **MODEL_TABLES,
     **NETWORK_TABLES,
     **RELEASE_TABLES,
@@ -116,7 +114,6 @@ VIEWS = {
     **COLLECTOR_VIEWS,
     **ENGINE_VIEWS,
     **ESTIMATE_VIEWS,
-    **CEILING_VIEWS,
     **MODEL_VIEWS,
     **NETWORK_VIEWS,
     **RELEASE_VIEWS,

@@ -14,7 +14,7 @@ from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.catalogue.names import HARDWARE_NAMES, hardware_device, normalise, resolve_device, resolve_name
 from costhub.hub.data import find_data
 
-GUIDE = Path(__file__).parents[3] / "docs/guide.md"
+PAGE = Path(__file__).parents[3] / "docs/my-device-is-not-listed.md"
 DEVICES = [
     Device(device_id="nvidia-h200", kind="cuda", aliases=("h200", "hopper")),
     Device(device_id="nvidia-h100", kind="cuda", aliases=("h100", "hopper")),
@@ -135,8 +135,8 @@ def test_every_name_of_hardware_stands_for_a_device_of_the_index() -> None:
     assert [name for name in HARDWARE_NAMES if name != normalise(name)] == []
 
 
-def test_the_guide_names_the_devices_that_the_list_of_hardware_lacks() -> None:
-    (paragraph,) = [text for text in GUIDE.read_text("utf-8").split("\n\n") if "Hugging Face hub's names" in text]
+def test_the_page_names_the_devices_that_the_list_of_hardware_lacks() -> None:
+    (paragraph,) = [text for text in PAGE.read_text("utf-8").split("\n\n") if "Hugging Face hub's names" in text]
     used, lacking = paragraph.split("Its list has no name for")
     whole = {device.device_id for device in load_devices() if device.aliases}  # a part of a machine has no alias
 

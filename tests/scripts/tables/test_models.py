@@ -9,7 +9,6 @@ import click
 import pytest
 
 from scripts.bench.models.report import checked_rows
-from scripts.tables.ceilings import pool_sizes_table, verify_stage_table
 from scripts.tables.models import (
     LITERATURE,
     calibration_table,
@@ -20,10 +19,12 @@ from scripts.tables.models import (
     model_headline_table,
     overview_table,
     paired_table,
+    pool_sizes_table,
     summaries,
     top_losses_table,
     training_table,
     unseen_device_table,
+    verify_stage_table,
 )
 
 
