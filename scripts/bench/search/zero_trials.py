@@ -70,8 +70,6 @@ class Setting:
         out = Path(tempfile.mkdtemp(dir=self.scratch)) / "out"
         without = tuple(sorted(self.unseen.without)) if method.is_unseen else ()
         data = self.data if method.is_unseen or method.is_own else ()
-        if method.is_own and not data:
-            data = tuple(dataset_folders().values())  # as if the user had measured what the hub knows
         found = compile(
             subject,
             out,
@@ -209,7 +207,8 @@ def main(
     rows = RowFile(rows_path, KEY)
     with tempfile.TemporaryDirectory() as folder:
         unseen = UnseenModels(data, models, folder, workloads)
-        setting = Setting(unseen, (data,) if data else (), Path(folder), pool)
+        # By default as if the user had measured what the hub knows.
+        setting = Setting(unseen, (data,) if data else tuple(dataset_folders().values()), Path(folder), pool)
         kept = searches or Path(folder, "searches")
         subjects = [("workload", each, trials) for each in workloads]
         subjects += [("network", each, network_trials) for each in networks]

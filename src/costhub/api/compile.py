@@ -205,9 +205,8 @@ def compile(
         what: As for `costhub.tune`.
         out: Folder for the results: a new one, or one of an earlier compilation, which is replaced.
         model: As for `costhub.tune`.
-        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, the file of a
-            probe on another CPU (`costhub probe --json`), or a TVM target as JSON with
-            ``num-cores``. For another machine, the library is only built.
+        device: `auto` for this machine's CPU, a part of it, any CPU of the device index, the file of another CPU's
+            probe (`costhub probe --json`), or a TVM target as JSON with ``num-cores``. A library for another is not run.
         options: Which schedules to choose from.
         seed: Seed of the random programs.
         progress: Show a progress bar on a terminal.
@@ -227,7 +226,8 @@ def compile(
     check_target(device)
     chosen.check_local_kind(device)
     check_folder(Path(out))
-    folders = data_folders(options.data)
+    own = own_folders(options.data)
+    folders = data_folders(own)
     check_held_out(options.without, folders)
     subjects = read_subjects(what, Path(out))
     subjects.check_once()
@@ -239,7 +239,7 @@ def compile(
 
         began, stages = datetime.datetime.now(datetime.timezone.utc), StageTimer()
         with stages.during(OPENING):
-            found, own = find_target(device), own_folders(options.data)
+            found = find_target(device)
             known = KnownSchedules(known_rows(found.row, folders, own), without=held_out(options.without, folders))
             ranker = chosen.for_device(found.row)
         compilation = _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages)

@@ -263,18 +263,15 @@ def cpu_names(target: str) -> list[str]:
         raise WorkloadError(f"LLVM does not accept the target {target:.200} ({last_line(error)}).") from error
 
 
-def data_folders(data: Sequence[str | Path] = ()) -> list[Path]:
-    """The data folders to look in: some of the user's own, then those of the hubs on this machine.
+def data_folders(own: Sequence[Path] = ()) -> list[Path]:
+    """The data folders to look in: those that the user has named, then those of the hubs on this machine.
 
     Args:
-        data: As for `costhub.load_programs`.
-
-    Raises:
-        CosthubError: The data do not exist.
+        own: The user's, from `own_folders`.
     """
     from costhub.hub.catalogue.hubs import dataset_folders
 
-    return list(dict.fromkeys([*own_folders(data), *dataset_folders().values()]))
+    return list(dict.fromkeys([*own, *dataset_folders().values()]))
 
 
 def own_folders(data: Sequence[str | Path]) -> list[Path]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.compile_inputs import check_llvm, data_folders, refuse_llvm_options, refuse_unprintable
+from costhub.api.compile_inputs import check_llvm, data_folders, own_folders, refuse_llvm_options, refuse_unprintable
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
 from costhub.errors import ArgumentError, DeviceError
@@ -100,7 +100,7 @@ def estimate(
         subjects.check()
         lowering = Lowering(fast_math, PLAIN)
         check_lowering(subjects, lowering)
-        folders = tuple(data_folders(data))  # before TVM is loaded
+        folders = tuple(data_folders(own_folders(data)))  # before TVM is loaded
         row, target = find_row(device)
         setting = _Setting(_loaded(predictor), row, folders, trials, interval)
         single, networks = _jobs(subjects, target, lowering)
