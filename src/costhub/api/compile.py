@@ -206,7 +206,7 @@ def compile(
         out: Folder for the results: a new one, or one of an earlier compilation, which is replaced.
         model: As for `costhub.tune`.
         device: `auto` for this machine's CPU, a part of it, any CPU of the device index, the file of another CPU's
-            probe (`costhub probe --json`), or a TVM target as JSON with ``num-cores``. A library for another is not run.
+            probe (`costhub probe --json`), or a TVM target as JSON with ``num-cores``. One for another is not run.
         options: Which schedules to choose from.
         seed: Seed of the random programs.
         progress: Show a progress bar on a terminal.
