@@ -380,7 +380,7 @@ def value_of_accuracy_table(result: Result) -> str:
 
 
 def top_losses_table(result: Result) -> str:
-    """Two tables, one line per loss: on the validation workloads that decide, and of the chosen one on the tested."""
+    """Two tables, one line per loss or blend: on the validation workloads that decide, and on the tested ones."""
     parts = []
     for part, title in (("validation", "chosen on"), ("test", "tested on")):
         own = sorted((row for row in result["summary"] if row["part"] == part), key=lambda row: -row["top_1"])
@@ -510,6 +510,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "layouts": layouts_table,
     "value_of_accuracy": value_of_accuracy_table,
     "top_losses": top_losses_table,
+    "stacking": top_losses_table,
     "feature_ceiling": feature_ceiling_table,
     "feature_ceiling_h200": feature_ceiling_table,
     "verify_stage": verify_stage_table,

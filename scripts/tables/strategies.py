@@ -19,7 +19,7 @@ SHARES = {"to_5": 0.05, "to_1": 0.01}
 """Name -> how near to its own best latency a search counts as converged."""
 
 LARGE = "population 256, two generations"
-"""What other proposals of a search are compared with."""
+"""What other proposals of a search are compared with, where it was searched."""
 Row = Mapping[str, Any]
 
 
@@ -109,16 +109,18 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
             `seconds` until then, and `best_us`, the latency of the best program so far, measured again.
 
     Returns:
-        `gain_N`, the geometric mean of the latency of `LARGE` over its own after N trials (above 1 is
-        better), with the standard error of its logarithm, `gain_N_se`; `timed_N` and `timed_N_se`, the same after the
-        seconds that `LARGE` takes for N trials, as far as a search has got by then; and `seconds_N`, the median of the
-        seconds.
+        `gain_N`, the geometric mean of the latency of `LARGE`, or else of the first method, over its own after N
+        trials (above 1 is better), with the standard error of its logarithm, `gain_N_se`; `timed_N` and `timed_N_se`,
+        the same after the seconds that the other takes for N trials, as far as a search has got by then; and
+        `seconds_N`, the median of the seconds.
     """
+    methods = {row["method"]: None for row in rows}
+    compared = LARGE if LARGE in methods else next(iter(methods))
     curves = {(row["method"], row["workload"], row["seed"]): row["curve"] for row in rows}
     table = []
-    for method in dict.fromkeys(method for method, *_ in curves):
+    for method in methods:
         own = {key[1:]: curve for key, curve in curves.items() if key[0] == method}
-        pairs = [(curve, base) for key, curve in own.items() if (base := curves.get((LARGE, *key)))]
+        pairs = [(curve, base) for key, curve in own.items() if (base := curves.get((compared, *key)))]
         line: dict[str, Any] = {"method": method, "searches": len(own)}
         for trials, points in _by_trials(own.values()).items():
             line |= gain_after(pairs, trials)
@@ -139,7 +141,7 @@ def _by_trials(curves: Iterable[Curve]) -> dict[int, list[Row]]:
 
 
 def _by_then(curve: Curve, base: Row) -> float | None:
-    """The logarithm of the gain over a point of `LARGE` after its seconds; None if nothing was measured by then."""
+    """The logarithm of the gain over a point of another search after its seconds; None if nothing was measured."""
     done = [point for point in curve if point["seconds"] <= base["seconds"]]
     return math.log(base["best_us"] / max(done, key=lambda point: point["trials"])["best_us"]) if done else None
 
@@ -162,14 +164,15 @@ def proposals_table(result: Mapping[str, Any]) -> str:
 
 
 def evolution_table(result: Mapping[str, Any]) -> str:
-    """One line per network and size of TVM's evolution, medians over seeds, from the benchmark `evolution`."""
-    groups: dict[tuple[str, int, int], list[Row]] = {}
+    """One line per network and setting of TVM's evolution, medians over seeds, from the benchmark `evolution`."""
+    groups: dict[tuple[str, int, int, float], list[Row]] = {}
     for row in sorted(result["rows"], key=lambda row: (row["network"], -row["population"])):
-        groups.setdefault((row["network"], row["population"], row["generations"]), []).append(row)
+        key = row["network"], row["population"], row["generations"], row.get("pressure", 1.0)
+        groups.setdefault(key, []).append(row)
     lines = [
         {
             "network": network,
-            "size": f"{population}, {generations}",
+            "size": f"{population}, {generations}" + ("" if pressure == 1.0 else f", pressure {pressure:g}"),
             "searches": len(rows),
             "kernels": rows[0]["kernels"],
             "total_us": statistics.median(row["total_us"] for row in rows),
@@ -179,7 +182,7 @@ def evolution_table(result: Mapping[str, Any]) -> str:
                 for stage in ("evolution", "features", "building", "running")
             },
         }
-        for (network, population, generations), rows in groups.items()
+        for (network, population, generations, pressure), rows in groups.items()
     ]
     columns = [
         TableColumn("network", "network"),

@@ -280,7 +280,9 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "stopping": stopping_table,
     "strategies": strategies_table,
     "evolution": evolution_table,
+    "evolution_emeraldrapids": evolution_table,
     "proposals": proposals_table,
     "proposals_emeraldrapids": proposals_table,
+    "proposals_pressure": proposals_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,22 @@ from scripts.bench.common.rows import RowFile
 from scripts.tables.strategies import evolution_table
 
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
-SIZES = ((256, 2), (64, 1))
-"""Population and generations, the size that others are compared with first."""
-KEY = ("network", "population", "generations", "seed", "trials")
+SETTINGS = {
+    "256 x 2": Evolutionary(256, 2, 1.0),
+    "64 x 1": Evolutionary(64, 1, 1.0),
+    "64 x 1, pressure 3": Evolutionary(64, 1, 3.0),
+}
+"""Name -> how programs evolve, the setting that others are compared with first."""
+KEY = ("network", "population", "generations", "pressure", "seed", "trials")
+Key = tuple[str, int, int, float, int, int]
 
 
-def searched(measurer: Measurer, key: tuple[str, int, int, int, int]) -> dict[str, Any]:
+def searched(measurer: Measurer, key: Key) -> dict[str, Any]:
     """The row of the search with the values of KEY, led by the best model for this machine."""
-    network, population, generations, seed, trials = key
+    network, population, generations, pressure, seed, trials = key
     model = load_model("auto", device=identify())
     jobs = network_jobs([network], json.dumps(local_target()), Lowering(fast_math=True, layout=BLOCKED))
-    search = Search(model, strategy=Evolutionary(population, generations), seed=seed)
+    search = Search(model, strategy=Evolutionary(population, generations, pressure), seed=seed)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         results = tune_all(jobs, search, measurer, out=Path(folder), trials=trials * len(jobs))
@@ -52,13 +58,20 @@ def searched(measurer: Measurer, key: tuple[str, int, int, int, int]) -> dict[st
 
 @click.command()
 @click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
+@click.option("--setting", "settings", multiple=True, type=click.Choice(list(SETTINGS)), default=tuple(SETTINGS))
 @options.trials(16)
 @options.seeds(2)
 @options.quick("MobileNet-V2, two trials for each kernel.")
 @options.rows_file()
 @options.json_file()
 def main(
-    networks: tuple[str, ...], trials: int, seeds: int, quick: bool, rows_path: Path | None, path: Path | None
+    networks: tuple[str, ...],
+    settings: tuple[str, ...],
+    trials: int,
+    seeds: int,
+    quick: bool,
+    rows_path: Path | None,
+    path: Path | None,
 ) -> None:
     """Compares the seconds of searches and what they find; run it with nothing else on the machine."""
     if quick:
@@ -67,7 +80,8 @@ def main(
     with local_measurer(find_local(["auto"])) as measurer:
         measurer.launch()
         # Network by network, so that searches which are compared follow one another closely.
-        for key in ((net, *size, seed, trials) for seed in range(seeds) for net in networks for size in SIZES):
+        own = [astuple(SETTINGS[name]) for name in settings]
+        for key in ((net, *each, seed, trials) for seed in range(seeds) for net in networks for each in own):
             if key not in kept:
                 row = searched(measurer, key)
                 kept.add(row)

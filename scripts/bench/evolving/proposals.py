@@ -39,6 +39,8 @@ class Proposals:
     population: int
     """Of TVM's evolutionary search."""
     generations: int
+    pressure: float = 1.0
+    """How strongly it prefers parents with high scores."""
     is_known: bool = False
     """Whether its first batch has schedules of near workloads."""
     descends: bool = False
@@ -52,6 +54,10 @@ METHODS = {
     "population 128, one generation": Proposals(128, 1),
     "population 128, one generation, batches of 8": Proposals(128, 1, batch=8),
     "population 64, one generation": Proposals(64, 1),
+    "population 128, one generation, pressure 3": Proposals(128, 1, pressure=3.0),
+    "population 64, three generations, pressure 3": Proposals(64, 3, pressure=3.0),
+    "population 128, two generations, pressure 3": Proposals(128, 2, pressure=3.0),
+    "population 64, three generations, pressure 6": Proposals(64, 3, pressure=6.0),
     "that, and known schedules": Proposals(64, 1, is_known=True),
     "that, and neighbours of the fastest": Proposals(64, 1, descends=True),
     "population 256, and neighbours of the fastest": Proposals(256, 2, descends=True),
@@ -80,7 +86,7 @@ class Searches:
                 workload,
                 Search(
                     self.model,
-                    strategy=Evolutionary(proposals.population, proposals.generations),
+                    strategy=Evolutionary(proposals.population, proposals.generations, proposals.pressure),
                     known=self._known if proposals.is_known else None,
                     known_sources=("measured", "carried"),
                     descends=proposals.descends,

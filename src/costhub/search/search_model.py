@@ -19,8 +19,8 @@ from costhub.transfer.methods.method import Brief, Frozen, TransferMethod
 
 log = logging.getLogger("costhub")
 
-# exp stays far from overflow and from zero; a score 20 spreads from the mean is an outlier either way.
-MAX_SPREADS = 20.0
+# exp stays far from overflow and from zero; a score so many spreads above or below the mean is an outlier either way.
+MAX_SPREADS, MIN_SPREADS = 100.0, -20.0
 
 
 class PositiveScores:
@@ -31,6 +31,10 @@ class PositiveScores:
     several generations in one heap, scored by several calls, so the mapping must not depend on the batch:
     mean and spread are those of the first batch after `reset` and stay fixed until the next `reset`.
 
+    Args:
+        pressure: How strongly TVM prefers parents with high scores: a parent that is one spread ahead of another
+            has exp(pressure) times as many children.
+
     Example:
         >>> scores = PositiveScores()
         >>> first = scores(np.array([-3.0, -1.0]))
@@ -38,7 +42,8 @@ class PositiveScores:
         (True, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pressure: float = 1.0) -> None:
+        self._pressure = pressure
         self._mean: float | None = None
         self._spread = 1.0
 
@@ -52,7 +57,7 @@ class PositiveScores:
             self._mean = float(raw.mean())
             self._spread = float(raw.std()) or 1.0
         standard = (raw - (self._mean or 0.0)) / self._spread
-        positive: Scores = np.exp(np.clip(standard, -MAX_SPREADS, MAX_SPREADS))
+        positive: Scores = np.exp(np.clip(self._pressure * standard, MIN_SPREADS, MAX_SPREADS))
         return positive
 
 
@@ -61,9 +66,9 @@ class _TaskState:
     """One task under search: its model and its measurements."""
 
     model: CostModel
+    scores: PositiveScores
     features: list[FloatArray] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
-    scores: PositiveScores = field(default_factory=PositiveScores)
     constant: bool = False
     """Whether the candidates of this round all scored the same; a round has several calls of `predict`."""
 
@@ -78,12 +83,16 @@ class SearchModel:
         base: The pretrained model; it is never changed.
         method: How the model learns from what is measured; by default `Brief`.
         seed: Seed of the learning.
+        pressure: See `PositiveScores`.
     """
 
-    def __init__(self, base: CostModel, *, method: TransferMethod | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, base: CostModel, *, method: TransferMethod | None = None, seed: int = 0, pressure: float = 1.0
+    ) -> None:
         self.base = base
         self.method = method or Brief()
         self.seed = seed
+        self._pressure = pressure
         self.health = Health()
         self._tasks: dict[str, _TaskState] = {}
 
@@ -110,7 +119,7 @@ class SearchModel:
         """(n,) raw scores of the task's model as TVM needs them; NaN becomes the lowest of the batch."""
         task, usable = self._task(task_id), ~np.isnan(raw)
         self._note_constant(task, raw[usable])
-        scores = np.full(len(raw), np.exp(-MAX_SPREADS))
+        scores = np.full(len(raw), np.exp(MIN_SPREADS))
         scores[usable] = task.scores(raw[usable])
         if usable.any():
             scores[~usable] = scores[usable].min()
@@ -142,7 +151,7 @@ class SearchModel:
             self._give_up(task, "Fine-tuning diverged (NaN or infinity)")
 
     def _task(self, task_id: str) -> _TaskState:
-        return self._tasks.setdefault(task_id, _TaskState(self.base))
+        return self._tasks.setdefault(task_id, _TaskState(self.base, PositiveScores(self._pressure)))
 
     def _raw(self, task: _TaskState, features: list[FloatArray]) -> Scores:
         if not features:

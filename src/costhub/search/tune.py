@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.measurer import BuiltProgram, Measurer
+from costhub.collector.propose.spaces import space_for
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json
 from costhub.names import check_different
@@ -19,6 +20,7 @@ from costhub.search.options import Job, OnTrial, Search
 from costhub.search.result import TrialMeter, TuneResult
 from costhub.search.scheduler import SearchProgress, TaskScheduler, search_progress
 from costhub.search.search_model import DraftScorer, SearchModel
+from costhub.search.strategies.strategy import pressure_of
 from costhub.search.task import SearchTask
 from costhub.search.tvm_seam import TvmCostModel
 
@@ -168,10 +170,10 @@ def _open_tasks(
     try:
         for job in jobs:
             meter = TrialMeter(None if on_trial is None else partial(on_trial, job.name))
-            full = SearchModel(search.model, method=search.method, seed=search.seed)
-            draft = None
-            if search.draft is not None:
-                draft = DRAFTS["pruner"](full, SearchModel(search.draft, method=search.method, seed=search.seed))
+            pressure = pressure_of(search.strategy, space_for(job.mod, search.space).name)
+            new_model = partial(SearchModel, method=search.method, seed=search.seed, pressure=pressure)
+            full = new_model(search.model)
+            draft = None if search.draft is None else DRAFTS["pruner"](full, new_model(search.draft))
             model = TvmCostModel(full, draft=draft, stages=meter.stages)
             tasks[job.name] = SearchTask(
                 job.mod, search, measurer, model=model, score=model.raw, database=database, meter=meter, trials=trials

@@ -10,6 +10,7 @@ from scripts.tables.strategies import (
     LIVE,
     REPLAYED,
     controller_table,
+    evolution_table,
     live_ranks_summary,
     live_ranks_table,
     proposals_summary,
@@ -133,6 +134,25 @@ def test_other_proposals_are_compared_after_equal_trials_and_after_equal_seconds
     by_trials, by_seconds = proposals_table({"summary": lines}).split("\n\n")
     assert by_trials.splitlines()[-1] == "| late | 1 | 2.000 | - | 11 | - | - | - |"
     assert by_seconds.splitlines()[-2:] == ["| small | 1 | 1.000 | - | 0.889 | - |", "| late | 1 | - | - | 1.600 | - |"]
+
+
+def test_where_the_largest_evolution_was_not_searched_others_are_compared_with_the_first() -> None:
+    first, second = proposals_row("first", (16, 4.0, 110.0)), proposals_row("second", (16, 5.0, 100.0))
+
+    base, other = proposals_summary([first, second])
+
+    assert (base["gain_16"], other["gain_16"]) == (1.0, pytest.approx(1.1))
+
+
+def test_settings_of_the_evolution_that_differ_in_pressure_alone_are_two_lines() -> None:
+    def row(total_us: float, **setting: float) -> dict[str, Any]:
+        about = {"network": "n", "population": 64, "generations": 1, "kernels": 3, "seconds": 5.0, "stages": {}}
+        return {**about, "total_us": total_us, **setting}
+
+    table = evolution_table({"rows": [row(70.0), row(90.0, pressure=1.0), row(60.0, pressure=3.0)]})
+
+    assert "| n | 64, 1 | 2 | 3 | 80 |" in table
+    assert "| n | 64, 1, pressure 3 | 1 | 3 | 60 |" in table
 
 
 def rule_row(rule: str, half: int | None, saved: float) -> dict[str, object]:

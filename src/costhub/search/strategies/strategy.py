@@ -24,9 +24,9 @@ from costhub.search.strategies.search_space import (
 RANDOM_POOL = 768
 """Programs that a strategy scores per batch: as many as an evolution of 256 programs over two generations, which makes
 strategies comparable."""
-SIZES = {DEFAULT: (128, 1), BLOCKED: (64, 1)}
-"""Design space -> population and generations of TVM's evolution. Larger ones find no better programs in the time that
-they take; the space of blocked layouts holds few programs (docs/measured/search.md)."""
+SIZES = {DEFAULT: (128, 1, 3.0), BLOCKED: (64, 1, 1.0)}
+"""Design space -> population, generations and pressure of TVM's evolution. Larger ones find no better programs in the
+time that they take; the space of blocked layouts holds few programs (docs/measured/search.md)."""
 
 
 class Strategy(Protocol):
@@ -156,13 +156,16 @@ class Evolutionary:
 
     Example:
         >>> Evolutionary().sized("blocked"), Evolutionary(population=99).sized("blocked").population
-        (Evolutionary(population=64, generations=1), 99)
+        (Evolutionary(population=64, generations=1, pressure=1.0), 99)
     """
 
     population: int | None = None
     """Programs per generation; by default as given by `SIZES` for the design space."""
     generations: int | None = None
     """How often they are changed for a batch; by default as given by `SIZES`."""
+    pressure: float | None = None
+    """How strongly parents with high scores are preferred, see `costhub.search.search_model.PositiveScores`; by default
+    as given by `SIZES`."""
 
     name = "evolutionary"
 
@@ -172,8 +175,8 @@ class Evolutionary:
         Args:
             space: Its name, see `costhub.collector.propose.spaces`.
         """
-        population, generations = SIZES.get(space, SIZES[DEFAULT])
-        return Evolutionary(self.population or population, self.generations or generations)
+        population, generations, pressure = SIZES.get(space, SIZES[DEFAULT])
+        return Evolutionary(self.population or population, self.generations or generations, self.pressure or pressure)
 
     def to_tvm(self) -> Any:
         """See `Strategy`."""
@@ -181,6 +184,17 @@ class Evolutionary:
 
         own = self.sized(DEFAULT)
         return ms.search_strategy.EvolutionarySearch(population_size=own.population, genetic_num_iters=own.generations)
+
+
+def pressure_of(strategy: Strategy | None, space: str) -> float:
+    """How strongly a strategy prefers parents with high scores in a design space; 1 unless it is TVM's evolution.
+
+    Example:
+        >>> [pressure_of(strategy, "default") for strategy in (None, Evolutionary(pressure=2.0), Random())]
+        [3.0, 2.0, 1.0]
+    """
+    evolution = strategy or Evolutionary()
+    return (evolution.sized(space).pressure or 1.0) if isinstance(evolution, Evolutionary) else 1.0
 
 
 @dataclass(frozen=True)

@@ -13,24 +13,20 @@ from costhub.models.evaluate import METRICS
 from costhub.testing import made_programs
 from scripts.bench.common.data import DATASETS, SplitPart
 from scripts.bench.common.rows import RowFile
-from scripts.bench.models import top_losses
 from scripts.bench.models.grid import TOP, GridEntry
 from scripts.bench.models.tasks import DeviceData
-from scripts.bench.models.top_losses import (
+from scripts.bench.validated import top_losses
+from scripts.bench.validated.top_losses import (
     DEFAULT,
-    KEY,
     NETWORK,
-    TEST,
     TODAY,
-    VALIDATION,
     blend_scores,
     blended,
     chosen,
-    named,
-    scores_of,
     summary,
     validation_part,
 )
+from scripts.bench.validated.validation import KEY, TEST, VALIDATION, named, scores_of
 
 BEST = TOP[-1]
 

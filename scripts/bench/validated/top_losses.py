@@ -7,49 +7,42 @@ the whole training side and ranks the tested workloads, beside the default and w
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 
-from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cards.tables import plain_table
 from costhub.dataset.programs import Programs
 from costhub.models.compound.blend import ScoreScale
-from costhub.models.evaluate import METRICS, evaluate_scores
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SplitPart, folds, own_copy
 from scripts.bench.common.rows import RowFile
 from scripts.bench.models.grid import TILES, TOP, GridEntry
 from scripts.bench.models.tasks import DeviceData
-from scripts.tables.gains import mean_with_error
+from scripts.bench.validated.validation import (
+    COLUMNS,
+    FOLDS,
+    KEY,
+    TEST,
+    VALIDATION,
+    Row,
+    Scores,
+    add,
+    by_workload,
+    figures,
+    named,
+    scores_of,
+)
 
-Scores = npt.NDArray[np.float64]
-Row = dict[str, Any]
-FOLDS = 3
-"""Of the training side: each seed learns from two thirds of its workloads and validates on the last."""
-VALIDATION, TEST = "validation", "test"
 CHOSEN_BY = "top_1"
 """The figure whose mean over the validation workloads decides; fixed before any of them was computed."""
 DEFAULT, TODAY = TOP[0], TOP[1]
 """What `gbt` learns unless told, and the trees of a blend as the other benchmarks build it."""
 NETWORK = GridEntry("mlp", TILES, "gap")
 """The other member of a blend."""
-KEY = ("device", "split", "part", "model", "seed")
-COLUMNS = (
-    *(TableColumn(name, name) for name in ("part", "model", "base")),
-    *(part for name in METRICS for part in (number(name, name), number(f"{name}_se", "se"))),
-    *(part for name in METRICS for part in (number(f"{name}_gain", "gain"), number(f"{name}_gain_se", "se"))),
-)
-
-
-def named(entry: GridEntry) -> str:
-    """What a table calls it."""
-    return " ".join(filter(None, (entry.model, entry.objective, entry.variant)))
 
 
 def blended(entry: GridEntry) -> str:
@@ -62,15 +55,6 @@ def validation_part(source: DeviceData, train: frozenset[str], seed: int) -> Spl
     about = [row for row in source.about if row["workload_id"] in train]
     part = folds(about, FOLDS, seed // FOLDS)[seed % FOLDS]
     return replace(part, split=VALIDATION)
-
-
-def scores_of(entry: GridEntry, train: Programs, test: Programs, seed: int) -> tuple[Scores, Scores, float]:
-    """Scores of the programs of both sides, and the seconds that training took."""
-    model, began = entry.make(), time.perf_counter()
-    model.fit(train, None, seed=seed, progress=False)
-    seconds = time.perf_counter() - began
-    own, held_out = (np.asarray(model.predict(side.rows, side.counts), np.float64) for side in (train, test))
-    return own, held_out, seconds
 
 
 def validate(source: DeviceData, split: SplitPart, kept: RowFile, seeds: int) -> None:
@@ -87,7 +71,7 @@ def validate(source: DeviceData, split: SplitPart, kept: RowFile, seeds: int) ->
 
 def chosen(rows: Sequence[Row]) -> GridEntry:
     """The loss with the best mean over all validation workloads."""
-    return max(TOP, key=lambda entry: _mean(_by_workload(rows, VALIDATION, named(entry), CHOSEN_BY)))
+    return max(TOP, key=lambda entry: _mean(by_workload(rows, VALIDATION, named(entry), CHOSEN_BY)))
 
 
 def test(source: DeviceData, split: SplitPart, kept: RowFile, seeds: int, best: GridEntry) -> None:
@@ -118,13 +102,6 @@ def blend_scores(members: Sequence[tuple[Scores, Scores]], train: Programs) -> S
     return scores
 
 
-def add(kept: RowFile, about: Row, scores: Scores, programs: Programs) -> None:
-    """Adds a row with the figures of every workload."""
-    row = evaluate_scores(scores, programs).row(about)
-    kept.add(row)
-    click.echo(f"{about['part']} seed {about['seed']} {about['model']}: top_1 {row['top_1']:.3f}")
-
-
 def summary(rows: Sequence[Row], best: GridEntry) -> Iterator[Row]:
     """Means over workloads of the means over seeds, with standard errors over workloads, and what is gained.
 
@@ -137,28 +114,7 @@ def summary(rows: Sequence[Row], best: GridEntry) -> Iterator[Row]:
             own = [row for row in rows if (row["part"], row["model"]) == (part, model)]
             if own:
                 about = {"device": own[0]["device"], "split": own[0]["split"], "part": part, "model": model}
-                yield {**about, "base": base, "seeds": len(own), **_figures(rows, part, model, base)}
-
-
-def _figures(rows: Sequence[Row], part: str, model: str, base: str) -> Row:
-    found: Row = {}
-    for metric in METRICS:
-        own, other = (_by_workload(rows, part, name, metric) for name in (model, base))
-        found[metric], found[f"{metric}_se"] = mean_with_error(list(own.values()))
-        gains = [value - other[workload] for workload, value in own.items() if workload in other]
-        found[f"{metric}_gain"], found[f"{metric}_gain_se"] = mean_with_error(gains)
-        found["workloads"] = len(own)
-    return found
-
-
-def _by_workload(rows: Sequence[Row], part: str, model: str, metric: str) -> Mapping[str, float]:
-    """Workload -> mean over the seeds that have it."""
-    seen: dict[str, list[float]] = {}
-    for row in rows:
-        if (row["part"], row["model"]) == (part, model):
-            for workload, value in zip(row["workload_ids"], row["by_workload"][metric], strict=True):
-                seen.setdefault(workload, []).append(value)
-    return {workload: statistics.fmean(values) for workload, values in seen.items()}
+                yield {**about, "base": base, "seeds": len(own), **figures(rows, part, model, base)}
 
 
 def _mean(values: Mapping[str, float]) -> float:

@@ -1,0 +1,1 @@
+"""What is chosen or fitted on validation workloads, and only then tested."""
