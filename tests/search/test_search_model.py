@@ -55,6 +55,20 @@ def test_reset_takes_the_rule_from_the_next_batch() -> None:
     assert scores(np.array([100.0, 101.0])).tolist() == before.tolist()
 
 
+@pytest.mark.parametrize("pressure", [1.0, 3.0])
+def test_a_parent_ahead_by_a_spread_weighs_as_much_more_as_the_pressure_says(pressure: float) -> None:
+    low, high = PositiveScores(pressure)(np.array([-1.0, 1.0]))  # two spreads apart
+
+    assert high / low == pytest.approx(np.exp(2 * pressure))
+
+
+def test_every_task_has_the_pressure_of_the_search(linear: Any) -> None:
+    mild, strong = (SearchModel(linear([-1.0]), pressure=pressure) for pressure in (1.0, 3.0))
+
+    for task in ("one", "other"):
+        np.testing.assert_allclose(np.log(strong.predict(task, FEATURES)), 3 * np.log(mild.predict(task, FEATURES)))
+
+
 def test_an_empty_batch_is_no_batch() -> None:
     scores = PositiveScores()
     assert len(scores(np.zeros(0))) == 0

@@ -18,7 +18,7 @@ from costhub.search.database import SearchFolder
 from costhub.search.options import Job, Search
 from costhub.search.result import TuneResult
 from costhub.search.scheduler import SearchProgress, StopRule, TaskRule, TaskScheduler, TrialBatch
-from costhub.search.strategies.strategy import Evolutionary
+from costhub.search.strategies.strategy import Evolutionary, Random
 from costhub.search.task import SearchTask
 from costhub.search.tune import _measure, _trials_left, tune, tune_all
 
@@ -60,6 +60,33 @@ def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
     out = tvm.runtime.tensor(np.zeros((128, 128), np.float32))
     tvm.compile(schedule.mod, target=parsed)(tvm.runtime.tensor(a), tvm.runtime.tensor(b), out)
     np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "space", "pressure"),
+    [(None, None, 3.0), (None, "blocked", 1.0), (Evolutionary(pressure=2.0), "blocked", 2.0), (Random(), None, 1.0)],
+)
+def test_better_parents_are_preferred_as_the_strategy_says_or_as_suits_the_space(
+    tmp_path: Path,
+    measurer: Measurer,
+    linear: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: Any,
+    space: str | None,
+    pressure: float,
+) -> None:
+    asked: list[float] = []
+
+    def stop(base: Any, **options: Any) -> None:
+        asked.append(options["pressure"])
+        raise ScoreError("This test ends here.")
+
+    monkeypatch.setattr("costhub.search.tune.SearchModel", stop)
+    how = Search(linear(np.full(172, -0.01)), strategy=strategy, space=space)
+    with pytest.raises(ScoreError, match="ends here"):
+        tune(find_workload("matmul.128x128x128").module(), "m", how, measurer, out=tmp_path, trials=8)
+
+    assert asked == [pressure]
 
 
 def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
