@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -18,12 +17,12 @@ import xgboost as xgb
 
 from costhub.cards.tables import plain_table
 from costhub.dataset.programs import Programs
-from costhub.models.compound.blend import ScoreScale, fitted_weights
+from costhub.models.compound.blend import fitted_weights
 from costhub.models.evaluate import evaluate_scores
 from costhub.models.protocol import Scores
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SplitPart, folds, own_copy
-from scripts.bench.common.rows import RowFile
+from scripts.bench.common.rows import Row, RowFile
 from scripts.bench.models.grid import TILES, GridEntry
 from scripts.bench.models.tasks import DeviceData
 from scripts.bench.validated.validation import (
@@ -32,11 +31,11 @@ from scripts.bench.validated.validation import (
     KEY,
     TEST,
     VALIDATION,
-    Row,
     add,
-    figures,
     named,
     scores_of,
+    standardised,
+    summary_line,
 )
 
 MEMBERS = (
@@ -56,17 +55,6 @@ LOWEST = -4.0
 """Of the logarithms that the combining trees learn: how slow the slowest are does not matter."""
 Combination = Callable[[Scores], Scores]
 """Gives (n,) scores from the (m, n) standardised ones of the members."""
-
-
-def standardised(members: Sequence[tuple[Scores, Scores]], train: Programs) -> Scores:
-    """(m, n) scores of held-out programs on the scale of the programs that the members learned from.
-
-    Args:
-        members: Of each, the scores of the programs that it learned from and of the held-out ones.
-        train: The programs that they learned from.
-    """
-    scale = ScoreScale.of(np.stack([own for own, _ in members]), train.group)
-    return scale(np.stack([held_out for _, held_out in members]))
 
 
 @dataclass(frozen=True)
@@ -102,9 +90,7 @@ def quality(scores: Scores, programs: Programs) -> float:
 
 def combining_trees(scores: Scores, programs: Programs, seed: int) -> Combination:
     """Trees that predict the logarithm of optimum / latency from the members' scores, their mean and their spread."""
-    best = np.full(int(programs.group.max()) + 1, np.inf)
-    np.minimum.at(best, programs.group, programs.latency_s)
-    target = np.maximum(np.log(best[programs.group] / programs.latency_s), LOWEST)
+    target = np.maximum(np.log(programs.throughput()), LOWEST)
     data = xgb.DMatrix(_columns(scores), target)
     model = xgb.train({**TREE_OPTIONS, "seed": seed}, data, num_boost_round=ROUNDS)
     return lambda other: np.asarray(model.predict(xgb.DMatrix(_columns(other))), np.float64)
@@ -169,13 +155,9 @@ def add_rows(source: DeviceData, split: SplitPart, kept: RowFile, seed: int) -> 
 
 def summary(rows: Sequence[Row]) -> list[Row]:
     """Of each way and member: means over workloads of the means over seeds, and what they gain over today's blend."""
-    found = []
-    for part in (VALIDATION, TEST):
-        for model in dict.fromkeys(row["model"] for row in rows if row["part"] == part):
-            own = [row for row in rows if (row["part"], row["model"]) == (part, model)]
-            about = {"device": own[0]["device"], "split": own[0]["split"], "part": part, "model": model, "base": TODAY}
-            found.append({**about, "seeds": len(own), **figures(rows, part, model, TODAY)})
-    return found
+    pairs = dict.fromkeys((row["part"], row["model"]) for row in rows)
+    ordered = sorted(pairs, key=lambda pair: (VALIDATION, TEST).index(pair[0]))
+    return [summary_line(rows, part, model, TODAY) for part, model in ordered]
 
 
 @click.command()
@@ -195,7 +177,7 @@ def main(
     for seed in range(1 if quick else seeds):
         add_rows(source, split, kept, seed)
     table = summary(kept.all)
-    validated: list[Row] = [line for line in table if line["part"] == VALIDATION]
-    best: dict[str, Any] = max(validated, key=lambda line: line["top_1"] + line["pairwise"])
+    validated = (line for line in table if line["part"] == VALIDATION)
+    best = max(validated, key=lambda line: float(line["top_1"] + line["pairwise"]))
     click.echo(plain_table(table, COLUMNS))
     machine.write_result(path, {"chosen": best["model"], "summary": table})

@@ -12,14 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import numpy as np
 
 from costhub.cards.tables import plain_table
 from costhub.dataset.programs import Programs
-from costhub.models.compound.blend import ScoreScale
+from costhub.models.protocol import Scores
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SplitPart, folds, own_copy
-from scripts.bench.common.rows import RowFile
+from scripts.bench.common.rows import Row, RowFile
 from scripts.bench.models.grid import TILES, TOP, GridEntry
 from scripts.bench.models.tasks import DeviceData
 from scripts.bench.validated.validation import (
@@ -28,13 +27,12 @@ from scripts.bench.validated.validation import (
     KEY,
     TEST,
     VALIDATION,
-    Row,
-    Scores,
     add,
     by_workload,
-    figures,
     named,
     scores_of,
+    standardised,
+    summary_line,
 )
 
 CHOSEN_BY = "top_1"
@@ -97,8 +95,7 @@ def blend_scores(members: Sequence[tuple[Scores, Scores]], train: Programs) -> S
 
     Members are fitted once and serve alone and in each blend.
     """
-    scale = ScoreScale.of(np.stack([own for own, _ in members]), train.group)
-    scores: Scores = scale.weight @ scale(np.stack([held_out for _, held_out in members]))
+    scores: Scores = standardised(members, train).mean(axis=0)
     return scores
 
 
@@ -111,10 +108,8 @@ def summary(rows: Sequence[Row], best: GridEntry) -> Iterator[Row]:
     tested = losses | {name: blended(TODAY) for name in map(blended, (TODAY, best))}
     for part, bases in ((VALIDATION, losses), (TEST, tested)):
         for model, base in bases.items():
-            own = [row for row in rows if (row["part"], row["model"]) == (part, model)]
-            if own:
-                about = {"device": own[0]["device"], "split": own[0]["split"], "part": part, "model": model}
-                yield {**about, "base": base, "seeds": len(own), **figures(rows, part, model, base)}
+            if any((row["part"], row["model"]) == (part, model) for row in rows):
+                yield summary_line(rows, part, model, base)
 
 
 def _mean(values: Mapping[str, float]) -> float:

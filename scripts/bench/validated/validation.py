@@ -5,21 +5,19 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 from costhub.cards.tables import TableColumn, number
 from costhub.dataset.programs import Programs
+from costhub.models.compound.blend import ScoreScale
 from costhub.models.evaluate import METRICS, evaluate_scores
-from scripts.bench.common.rows import RowFile
+from costhub.models.protocol import Scores
+from scripts.bench.common.rows import Row, RowFile
 from scripts.bench.models.grid import GridEntry
 from scripts.tables.gains import mean_with_error
 
-Scores = npt.NDArray[np.float64]
-Row = dict[str, Any]
 FOLDS = 3
 """Parts into which the workloads to learn from are divided."""
 VALIDATION, TEST = "validation", "test"
@@ -45,6 +43,17 @@ def scores_of(entry: GridEntry, train: Programs, test: Programs, seed: int) -> t
     return own, held_out, seconds
 
 
+def standardised(members: Sequence[tuple[Scores, Scores]], train: Programs) -> Scores:
+    """(m, n) scores of held-out programs on the common scale of a blend.
+
+    Args:
+        members: Of each, the scores of the programs that it learned from and of the held-out ones.
+        train: The programs that they learned from.
+    """
+    scale = ScoreScale.of(np.stack([own for own, _ in members]), train.group)
+    return scale(np.stack([held_out for _, held_out in members]))
+
+
 def add(kept: RowFile, about: Row, scores: Scores, programs: Programs) -> None:
     """Adds a row with the figures of every workload."""
     row = evaluate_scores(scores, programs).row(about)
@@ -52,9 +61,14 @@ def add(kept: RowFile, about: Row, scores: Scores, programs: Programs) -> None:
     click.echo(f"{about['part']} seed {about['seed']} {about['model']}: top_1 {row['top_1']:.3f}")
 
 
-def figures(rows: Sequence[Row], part: str, model: str, base: str) -> Row:
-    """Of a model on a part: metrics as means over workloads, and gains over the base, with their standard errors."""
-    found: Row = {}
+def summary_line(rows: Sequence[Row], part: str, model: str, base: str) -> Row:
+    """A model on a part: means over workloads of the means over seeds, and gains over the base, with standard errors.
+
+    A gain is the difference to the base on the same workloads.
+    """
+    these = [row for row in rows if (row["part"], row["model"]) == (part, model)]
+    about = {"device": these[0]["device"], "split": these[0]["split"], "part": part, "model": model}
+    found: Row = {**about, "base": base, "seeds": len(these)}
     for metric in METRICS:
         own, other = (by_workload(rows, part, name, metric) for name in (model, base))
         found[metric], found[f"{metric}_se"] = mean_with_error(list(own.values()))

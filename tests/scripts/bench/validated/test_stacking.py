@@ -25,10 +25,9 @@ from scripts.bench.validated.stacking import (
     combinations,
     cross_fitted,
     penalised,
-    standardised,
     summary,
 )
-from scripts.bench.validated.validation import KEY, TEST, VALIDATION, named
+from scripts.bench.validated.validation import KEY, TEST, VALIDATION, named, standardised
 
 
 def fold(seed: int, errors: tuple[float, ...]) -> Fold:
