@@ -39,13 +39,16 @@ from scripts.bench.common.data import BLOCKED, DATASET, DATASETS, DEVICE, small_
 from scripts.bench.common.rows import RowFile
 from scripts.bench.common.synthetic import good_keys
 from scripts.bench.models.runs import SCORED, rate
-from scripts.release.train import RELEASES, ModelRelease, dataset, trained
+from scripts.release.train import RELEASES, TREES, ModelRelease, dataset, trained
 
 SHIPPED, QUICK = "as shipped", "quick form"
 QUICK_SPLIT = "one-of-two"
+RANKED_TREES = f"gbt({','.join((*TREES[1:], 'objective=rank'))})"
 VARIANTS: Mapping[str, Mapping[str, str]] = {
     SHIPPED: {},
     "400 trees at 0.05": {"rounds=200": "rounds=400", "learning_rate=0.1": "learning_rate=0.05"},
+    "with trees that rank": {" mlp": f" mlp {RANKED_TREES}"},
+    "four members": {" mlp": f" mlp {RANKED_TREES} mlp(objective=rank)"},
 }
 """Name -> words of the recipe's options, and what they are replaced by."""
 METRICS = ("top_1", "top_5", "pairwise")
@@ -346,7 +349,7 @@ def with_std(name: str, values: Sequence[float]) -> Row:
     default=(SHIPPED,),
     show_default=True,
     type=click.Choice(list(VARIANTS)),
-    help="How the trees are grown.",
+    help="What is changed in the recipe.",
 )
 @options.data("What they learn from, made there if there is nothing yet; by default made and removed again.")
 @options.seeds()
