@@ -5,7 +5,7 @@ from importlib import resources
 
 import pytest
 
-from costhub.collector.workloads.suites import find_suites, find_workload, suites
+from costhub.collector.workloads.suites import SuiteWorkload, find_suites, find_workload, suites
 from costhub.dataset.workload import workload_row
 from costhub.errors import UnknownNameError
 
@@ -70,6 +70,25 @@ def test_every_suite_says_where_its_workloads_are_from() -> None:
     content = json.loads((resources.files("costhub.collector.workloads") / "suites.json").read_text())
     assert all(body["source"] for body in content.values())
     assert {"int8", "float16", "elementwise", "reduce", "pool", "fused", "grouped"} < set(content)
+
+
+def test_transposed_convolutions_double_the_image() -> None:
+    for workload in suites()["transposed"]:
+        batch, rows, columns, _, channels, *_ = workload.sizes
+        _, _, result = arguments(workload)
+        assert result == (batch, 2 * rows, 2 * columns, channels), workload.name
+
+
+def test_dilated_and_large_depthwise_convolutions_keep_the_image_or_halve_it() -> None:
+    for workload in (*suites()["dilated"], *suites()["large_depthwise"]):
+        stride = workload.sizes[5 if workload.operator == "depthwise_conv2d" else 6]
+        assert arguments(workload)[-1][1] == workload.sizes[1] // stride, workload.name
+
+
+def arguments(workload: SuiteWorkload) -> list[tuple[int, ...]]:
+    """The shapes of the function's arguments; the result is the last one."""
+    row = workload_row(workload.module(), name=workload.name, operator=workload.family)
+    return [tuple(shape) for shape in json.loads(row["shapes"])]
 
 
 def test_the_row_of_an_int8_workload_counts_single_bytes() -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import load_split
 from costhub.hub.catalogue.hubs import EMBEDDED
+from costhub.models.compound.blend import BlendOptions
 from costhub.models.trees.gbt import GbtOptions
 from scripts.bench.ceilings import shipped
 from scripts.bench.ceilings.shipped import (
@@ -72,6 +73,18 @@ def test_a_variant_changes_the_trees_and_nothing_else() -> None:
     assert (more.dataset, more.devices, more.split) == (release.dataset, release.devices, release.split)
     # The variant is what trees are that nobody says anything of.
     assert f"{GbtOptions().rounds} trees at {GbtOptions().learning_rate}" == MORE
+
+
+def test_more_members_stand_behind_those_that_are_shipped() -> None:
+    release = release_of("any-cpu")
+    shipped = release.options[1]
+    ranked = "gbt(rounds=200,learning_rate=0.1,objective=rank)"
+
+    assert varied(release, "with trees that rank").options[1] == f"{shipped} {ranked}"
+    assert varied(release, "four members").options[1] == f"{shipped} {ranked} mlp(objective=rank)"
+    for variant in ("with trees that rank", "four members"):
+        members = varied(release, variant).options[1].removeprefix("members=")
+        assert len(BlendOptions(members=members).parsed()) == {"with trees that rank": 3, "four members": 4}[variant]
 
 
 def test_a_recipe_without_what_a_variant_changes_is_refused() -> None:
