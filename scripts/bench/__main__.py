@@ -89,6 +89,7 @@ OTHERS = {
     "gpu-code": "collecting.gpu_code",
     "model-report": "models.report",
     "whole-estimates": "models.whole_estimates",
+    "more-data": "evolving.more_data",
     "picked-again": "search.picked_again",
     "passes": "search.passes",
     "ppo": "search.ppo",

@@ -163,6 +163,28 @@ def proposals_table(result: Mapping[str, Any]) -> str:
     return f"{markdown_table(lines, by_trials)}\n\n{markdown_table(lines, [title, searches, *by_seconds])}"
 
 
+def more_data_summary(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
+    """`summary` as in `proposals_summary`, and the line of the last method for each workload alone as `workloads`.
+
+    Args:
+        rows: As for `proposals_summary`, of two methods.
+    """
+    names = dict.fromkeys(row["workload"] for row in rows)
+    alone = {name: proposals_summary([row for row in rows if row["workload"] == name])[-1] for name in names}
+    workloads = [{"workload": name, **line} for name, line in alone.items()]
+    return {"summary": proposals_summary(rows), "workloads": workloads}
+
+
+def more_data_table(result: Mapping[str, Any]) -> str:
+    """The gain from more measurements on each workload, and on all of them, from the benchmark `more-data`."""
+    last = result["summary"][-1]
+    numbers = sorted(int(name[8:]) for name in last if name.startswith("seconds_"))
+    columns = [TableColumn("workload", "workload"), number("searches", "searches with each model", "d")]
+    for trials in numbers:
+        columns += [number(f"gain_{trials}", f"latency gain at {trials} trials"), number(f"gain_{trials}_se", "se")]
+    return markdown_table([*result["workloads"], {"workload": "**all**", **last}], columns)
+
+
 def evolution_table(result: Mapping[str, Any]) -> str:
     """One line per network and setting of TVM's evolution, medians over seeds, from the benchmark `evolution`."""
     groups: dict[tuple[str, int, int, float], list[Row]] = {}

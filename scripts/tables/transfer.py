@@ -12,6 +12,7 @@ from scripts.tables.gains import gain_with_error, geometric, mean_with_error, so
 from scripts.tables.strategies import (
     controller_table,
     evolution_table,
+    more_data_table,
     proposals_table,
     search_stopping_table,
     selection_table,
@@ -284,5 +285,6 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "proposals": proposals_table,
     "proposals_emeraldrapids": proposals_table,
     "proposals_pressure": proposals_table,
+    "more_data": more_data_table,
 }
 """Name of a result file without its suffix -> its renderer."""
