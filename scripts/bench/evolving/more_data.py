@@ -14,7 +14,7 @@ from costhub.collector.measurer import local_measurer
 from scripts.bench.common import machine, options
 from scripts.bench.common.remeasure import ROUNDS
 from scripts.bench.common.rows import RowFile
-from scripts.bench.evolving.proposals import KEY, Searches, with_latencies
+from scripts.bench.evolving.searches import KEY, Searches, with_latencies
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.tables.strategies import more_data_summary, more_data_table
 

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.bench.common.rows import RowFile
 from scripts.bench.evolving.more_data import AFTER, BEFORE, DEFAULT, WARM_UP, Key, missing_rows
-from scripts.bench.evolving.proposals import KEY, METHODS
+from scripts.bench.evolving.searches import KEY, METHODS
 from scripts.tables.strategies import more_data_summary, more_data_table
 
 KEYS: list[Key] = [(w, learned, seed, 16) for seed in (0, 1) for w in ("w", "v") for learned in (BEFORE, AFTER)]
