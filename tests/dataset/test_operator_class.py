@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import tvm
 from tvm import te, topi
+from tvm.s_tir.meta_schedule.testing import te_workload
 
 from costhub.collector.workloads.bfloat16_pairs import pair_convolution, paired_rows
 from costhub.collector.workloads.packed_products import packed_product
@@ -35,6 +36,8 @@ CASES = {
         k := data(4, 1, 3, 3, name="K"),
         topi.nn.conv2d(a, k, 1, 1, 1, "NCHW"),
     ],
+    "conv, one channel in, of the only group": [*te_workload.conv2d_nhwc(1, 9, 9, 1, 4, 3, 1, 1)],
+    "depthwise, each channel a group": [*te_workload.conv2d_nhwc(1, 9, 9, 8, 8, 3, 1, 1, 1, 8)],
     "conv, grouped": [
         a := data(1, 8, 9, 9),
         k := data(8, 4, 3, 3, name="K"),

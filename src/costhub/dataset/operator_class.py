@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,15 +101,16 @@ class BlockFacts:
         extents: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
         for iteration in block.iter_vars:
             extents[iteration.iter_type == _REDUCTION][iteration.var] = _extent(iteration.dom.extent)
+        known = {each.var: int(each.dom.extent.value) for each in block.iter_vars if _kind(each.dom.extent) == "IntImm"}
         # The outermost store: nested blocks are classified separately.
         stores = [node for node in _walk(block.body) if _kind(node) == "BufferStore"]
         added = [_added(store) for store in stores]
-        factors = [product for _, value in added if (product := _factors(value))] if extents[1] else []
+        factors = [product for _, value in added if (product := _factors(value, known))] if extents[1] else []
         return cls(
             stores[0].buffer if stores else None,
             *extents,
             added[0][0] if added and extents[1] else "",
-            tuple(_loads(stores, skip={store.buffer for store in stores} if extents[1] else set())),
+            tuple(_loads(stores, known, skip={store.buffer for store in stores} if extents[1] else set())),
             factors[0] if factors else (),
             frozenset(str(n.op.name) for n in _walk(block.body) if _kind(n) == "Call" and _kind(n.op) == "Op"),
         )
@@ -171,7 +172,7 @@ def _added(store: Any) -> tuple[str, Any]:
     return "other", value
 
 
-def _factors(value: Any) -> tuple[tuple[_Load, ...], ...]:
+def _factors(value: Any, known: Mapping[Any, int]) -> tuple[tuple[_Load, ...], ...]:
     """Returns the elements in each factor of a product of two different values; empty for anything else.
 
     Two products of parts of the same elements, as of pairs of bfloat16, count as one.
@@ -181,31 +182,49 @@ def _factors(value: Any) -> tuple[tuple[_Load, ...], ...]:
     while _kind(value) == "Cast":
         value = value.value
     if _kind(value) == "Add":
-        one, other = _factors(value.a), _factors(value.b)
+        one, other = _factors(value.a, known), _factors(value.b, known)
         return one if one == other else ()
     if _kind(value) != "Mul" or tvm_ffi.structural_equal(value.a, value.b):
         return ()
-    factors = tuple(tuple(_loads([factor])) for factor in (value.a, value.b))
+    factors = tuple(tuple(_loads([factor], known)) for factor in (value.a, value.b))
     return factors if all(factors) else ()
 
 
-def _loads(nodes: Sequence[Any], skip: set[Any] | frozenset[Any] = frozenset()) -> Iterator[_Load]:
+def _loads(
+    nodes: Sequence[Any], known: Mapping[Any, int], skip: set[Any] | frozenset[Any] = frozenset()
+) -> Iterator[_Load]:
     for node in (inner for outer in nodes for inner in _walk(outer)):
         if _kind(node) == "TensorLoad" and node.source not in skip:
-            yield _Load(node.source, tuple(frozenset(_variables(index)) for index in node.indices))
+            yield _Load(node.source, tuple(frozenset(_variables(index, known)) for index in node.indices))
 
 
-def _variables(node: Any) -> Iterator[Any]:
-    return (inner for inner in _walk(node) if _kind(inner) == "Var")
+def _variables(index: Any, known: Mapping[Any, int]) -> Iterator[Any]:
+    """The variables that an index depends on.
+
+    Args:
+        index: An expression.
+        known: The extents of variables, as far as they are known.
+    """
+    parts = _walk(index, skip=lambda node: _is_always_zero(node, known))
+    return (inner for inner in parts if _kind(inner) == "Var")
 
 
-def _walk(node: Any) -> Iterator[Any]:
-    """Yields the node and everything in it, the outermost first."""
+def _is_always_zero(node: Any, known: Mapping[Any, int]) -> bool:
+    """Whether it is a variable over at least its extent, as the group of a channel is where there is only one group."""
+    if _kind(node) != "FloorDiv" or _kind(node.a) != "Var" or _kind(node.b) != "IntImm":
+        return False
+    return node.a in known and known[node.a] <= int(node.b.value)
+
+
+def _walk(node: Any, skip: Callable[[Any], bool] = lambda _: False) -> Iterator[Any]:
+    """Yields the node and everything in it, the outermost first, without what is skipped and what is in that."""
     stack = [node]
     while stack:
         current = stack.pop()
         if _kind(current) in ("Array", "list", "tuple"):
             stack.extend(reversed(list(current)))
+            continue
+        if skip(current):
             continue
         yield current
         if _kind(current) != "Var":

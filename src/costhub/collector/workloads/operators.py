@@ -66,8 +66,6 @@ FAMILY = {
 CONV2D = ("conv2d", "int8_conv2d", "float16_conv2d")
 KERNEL = 5
 """Position of the window size among the sizes of these operators."""
-CHANNELS = 2
-"""Position of the input's channels among the sizes of conv1d."""
 
 Expression = Callable[..., Any]
 
@@ -98,8 +96,6 @@ def family(operator: str, sizes: tuple[int, ...]) -> str:
         >>> family("conv2d", (1, 56, 56, 64, 64, 3, 1, 1)), family("conv2d", (1, 56, 56, 64, 64, 1, 1, 0))
         ('conv', 'pointwise')
     """
-    if operator == "conv1d" and sizes[CHANNELS] == 1:
-        return "depthwise"  # TVM finds the only channel by the number of the output's, as in a depthwise convolution.
     # A 1 x 1 convolution is a matrix product over pixels, whatever its suite calls it.
     return "pointwise" if operator in CONV2D and sizes[KERNEL] == 1 else FAMILY[operator]
 
