@@ -146,13 +146,17 @@ def _by_then(curve: Curve, base: Row) -> float | None:
     return math.log(base["best_us"] / max(done, key=lambda point: point["trials"])["best_us"]) if done else None
 
 
+def _numbers_of_trials(line: Row) -> list[int]:
+    """The N of `proposals_summary`, ascending."""
+    return sorted(int(name.removeprefix("seconds_")) for name in line if name.startswith("seconds_"))
+
+
 def proposals_table(result: Mapping[str, Any]) -> str:
     """The gains after equal trials, then those after equal seconds, from the `summary` of the benchmark `proposals`."""
     lines = result["summary"]
-    numbers = sorted(int(name[8:]) for name in lines[0] if name.startswith("seconds_"))
     searches = number("searches", "searches", "d")
     by_trials, by_seconds = [TableColumn("method", "what is proposed"), searches], []
-    for trials in numbers:
+    for trials in _numbers_of_trials(lines[0]):
         by_trials += [
             number(f"gain_{trials}", f"latency gain at {trials} trials"),
             number(f"gain_{trials}_se", "se"),
@@ -178,9 +182,8 @@ def more_data_summary(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
 def more_data_table(result: Mapping[str, Any]) -> str:
     """The gain from more measurements on each workload, and on all of them, from the benchmark `more-data`."""
     last = result["summary"][-1]
-    numbers = sorted(int(name[8:]) for name in last if name.startswith("seconds_"))
     columns = [TableColumn("workload", "workload"), number("searches", "searches with each model", "d")]
-    for trials in numbers:
+    for trials in _numbers_of_trials(last):
         columns += [number(f"gain_{trials}", f"latency gain at {trials} trials"), number(f"gain_{trials}_se", "se")]
     return markdown_table([*result["workloads"], {"workload": "**all**", **last}], columns)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from costhub.collector.measurer import local_measurer
 from scripts.bench.common import machine, options
 from scripts.bench.common.remeasure import ROUNDS
 from scripts.bench.common.rows import RowFile
-from scripts.bench.evolving.searches import KEY, Searches, with_latencies
+from scripts.bench.evolving.searches import KEY, Key, Searches, add_missing, with_latencies
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.tables.strategies import more_data_summary, more_data_table
 
@@ -22,34 +23,24 @@ BEFORE, AFTER = "learned before", "learned from more"
 """The `method` of a search's row: what its model has learned from. The other is compared with the first one."""
 DEFAULT = "population 128, one generation, pressure 3"
 """A method of `proposals`, as a search proposes by default."""
-WARM_UP = 4
-"""Trials of a search that counts nowhere: the first one would pay for the start of the processes."""
-Key = tuple[str, str, int, int]
 
 
 class Searching(Protocol):
     """What searches with one of the models, as `Searches` does."""
 
     def row(self, key: Key) -> dict[str, Any]:
-        """The row of a search: workload, method of `proposals`, seed, trials."""
+        """The row of a search with the values of KEY."""
 
 
-def missing_rows(kept: RowFile, searches: Mapping[str, Searching], keys: Sequence[Key]) -> Iterator[dict[str, Any]]:
-    """Searches for the rows that are not there, and keeps each.
+def searched(searches: Mapping[str, Searching], key: Key) -> dict[str, Any]:
+    """The row of a search as a search proposes by default, by the model that has learned what the key says.
 
     Args:
-        kept: The rows.
         searches: What a model has learned from -> what searches with it.
-        keys: Workload, what the model has learned from, seed and trials; those that are compared follow one another.
+        key: The values of KEY, with what the model has learned from as the method.
     """
-    waiting = [key for key in keys if key not in kept]
-    if waiting:
-        workload, learned, seed, _ = waiting[0]
-        searches[learned].row((workload, DEFAULT, seed, WARM_UP))
-    for workload, learned, seed, trials in waiting:
-        row = {**searches[learned].row((workload, DEFAULT, seed, trials)), "method": learned}
-        kept.add(row)
-        yield row
+    workload, learned, seed, trials = key
+    return {**searches[learned].row((workload, DEFAULT, seed, trials)), "method": learned}
 
 
 @click.command()
@@ -87,10 +78,8 @@ def main(
                 own.mkdir(parents=True, exist_ok=True)
                 model = UnseenModels(data, own, scratch, workloads).bound("costhub")
                 searches[learned] = Searches(measurer, model, workloads)
-            for row in missing_rows(kept, searches, keys):
-                about = ", ".join(str(row[name]) for name in KEY)
-                click.echo(f"{about}: {sum(row['stages'].values()):.0f} s")
-    rows = with_latencies([row for row in kept.all if kept.key_of(row) in set(keys)], rounds)
+            add_missing(kept, partial(searched, searches), keys)
+    rows = with_latencies([row for row in kept.all if kept.key_of(row) in keys], rounds)
     result = {"rows": rows, **more_data_summary(rows)}
     machine.write_result(path, result)
     click.echo(more_data_table(result))

@@ -12,9 +12,9 @@ from costhub.collector.measurer import local_measurer
 from scripts.bench.common import machine, options
 from scripts.bench.common.remeasure import ROUNDS
 from scripts.bench.common.rows import RowFile
-from scripts.bench.evolving.searches import KEY, METHODS, Searches, with_latencies
+from scripts.bench.evolving.searches import KEY, METHODS, Searches, add_missing, with_latencies
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
-from scripts.tables.strategies import LARGE, proposals_summary, proposals_table
+from scripts.tables.strategies import proposals_summary, proposals_table
 
 
 @click.command()
@@ -49,13 +49,7 @@ def main(
         for seed in range(seeds):
             # Workload by workload, so that searches which are compared follow one another closely.
             keys = [(w, method, seed, trials) for w in workloads for method in methods]
-            waiting = [key for key in keys if key not in kept]
-            if waiting:  # the first search would pay for the start of the processes
-                searches.row((waiting[0][0], LARGE, seed, 4))
-            for key in waiting:
-                row = searches.row(key)
-                kept.add(row)
-                click.echo(f"{', '.join(map(str, key))}: {sum(row['stages'].values()):.0f} s")
+            add_missing(kept, searches.row, keys)
     rows = with_latencies([row for row in kept.all if row["trials"] == trials], rounds)
     result = {"rows": rows, "summary": proposals_summary(rows)}
     machine.write_result(path, result)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import click
 
 from costhub.api.compile_inputs import data_folders, known_rows
 from costhub.collector.measurer import Measurer
@@ -18,6 +20,7 @@ from costhub.search.strategies.strategy import Evolutionary
 from costhub.search.tune import tune
 from costhub.search.zero_trials.known import KnownSchedules
 from scripts.bench.common.remeasure import best_trace, remeasure, replayed
+from scripts.bench.common.rows import RowFile
 from scripts.bench.search.held_out import WORKLOADS, held_out
 from scripts.bench.search.once import seconds_at
 from scripts.tables.strategies import LARGE
@@ -25,6 +28,9 @@ from scripts.tables.strategies import LARGE
 MILESTONES = (16, 32, 48, 64, 96)
 """Numbers of trials after which the best program so far is measured again."""
 KEY = ("workload", "method", "seed", "trials")
+Key = tuple[str, str, int, int]
+WARM_UP = 4
+"""Trials of a search that counts nowhere: the first one would pay for the start of the processes."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Searches:
     def _known(self) -> KnownSchedules:
         return KnownSchedules(known_rows(self.measurer.device, self.folders), without=self.without)
 
-    def row(self, key: tuple[str, str, int, int]) -> dict[str, Any]:
+    def row(self, key: Key) -> dict[str, Any]:
         """The row of the search with the values of KEY, and the best program after each milestone."""
         workload, method, seed, trials = key
         proposals = METHODS[method]
@@ -100,6 +106,23 @@ class Searches:
             "stages": result.stages,
             "curve": [{"trials": n, "seconds": seconds_at(rounds, n), "trace": trace} for n, trace in traces.items()],
         }
+
+
+def add_missing(kept: RowFile, search: Callable[[Key], dict[str, Any]], keys: Sequence[Key]) -> None:
+    """Searches for the rows that are not there, and keeps each.
+
+    Args:
+        kept: The rows.
+        search: Gives the row of a search with the values of KEY.
+        keys: Those of searches that are compared follow one another closely.
+    """
+    waiting = [key for key in keys if key not in kept]
+    for workload, method, seed, _ in waiting[:1]:
+        search((workload, method, seed, WARM_UP))
+    for key in waiting:
+        row = search(key)
+        kept.add(row)
+        click.echo(f"{', '.join(map(str, key))}: {sum(row['stages'].values()):.0f} s")
 
 
 def with_latencies(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
