@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tvm
+from tvm import tirx
 
 from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.trace import (
     MAX_TRACE_CHARACTERS,
     before_postproc,
+    brings_code,
     check_positions,
     decision_pairs,
-    imports_code,
     program_id,
     read_trace,
     replay,
@@ -123,7 +126,7 @@ def test_a_module_that_tvm_cannot_schedule_is_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("key", ["pragma_import_llvm", "pragma_import_c", "pragma_anything"])
-def test_a_trace_that_imports_code_is_refused(key: str) -> None:
+def test_a_trace_that_brings_code_is_refused(key: str) -> None:
     """The compiler would link the code into the program."""
     mod = find_workload("matmul.128x128x128").module()
     (program,) = Sampler(mod, TARGET, seed=1).random(1)
@@ -131,17 +134,64 @@ def test_a_trace_that_imports_code_is_refused(key: str) -> None:
     loop = next(i for i in instructions if i[0] == "GetLoops")[3][0]
     instructions.append(["Annotate", [loop, '"; ModuleID"'], [key], []])
 
-    assert imports_code(instructions)
-    with pytest.raises(WorkloadError, match="an annotation that may import code"):
+    assert brings_code(instructions)
+    with pytest.raises(WorkloadError, match="may bring code of its own"):
         replay(mod, json.dumps([instructions, decisions]))
+
+
+def with_layout(index: Callable[..., Any], padding: Any) -> tuple[Any, str]:
+    """A softmax, and a trace that changes the layout of its exponentials."""
+    mod = find_workload("softmax.64x1000").module()
+    schedule = tvm.s_tir.Schedule(mod)
+    schedule.transform_layout(schedule.get_sblock("T_softmax_exp"), ("write", 0), index, pad_value=padding)
+    return mod, trace_to_json(schedule.trace)
+
+
+def system(*_: Any) -> Any:
+    return tirx.call_extern("float32", "system", "touch canary")
+
+
+def tiles(i: Any, j: Any) -> tuple[Any, ...]:
+    return i, j // 16, j % 16
+
+
+@pytest.mark.parametrize("padding", [0.0, lambda i, j, k: tirx.Select(k > 7, 1.0, 2.0) * 0.5])
+def test_a_layout_of_arithmetic_is_replayed(padding: Any) -> None:
+    mod, trace = with_layout(tiles, padding)
+
+    assert "TransformLayout" in trace
+    assert trace_to_json(replay(mod, trace).trace) == trace
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_a_layout_that_calls_a_function_is_refused(blank: str) -> None:
+    """The call would run with the program; TVM skips blanks before an object."""
+    mod, trace = with_layout(tiles, system)
+    instructions, decisions = json.loads(trace)
+    change = next(each for each in instructions if each[0] == "TransformLayout")
+    change[2] = [blank + value if isinstance(value, str) else value for value in change[2]]
+
+    with pytest.raises(WorkloadError, match="may bring code of its own"):
+        replay(mod, json.dumps([instructions, decisions]))
+
+
+def test_a_type_that_is_written_twice_is_not_taken_for_the_harmless_one() -> None:
+    graph = '{"root_index": 0, "nodes": [{"type": "ir.IntImm", "type": "ir.Call"}]}'
+    assert brings_code([["TransformLayout", ["b0", graph], [0, 1, None, 0], []]])
+    assert not brings_code([["TransformLayout", ["b0", '{"root_index": 0, "nodes": [{"type": "ir.IntImm"}]}'], [0], []]])
+
+
+@pytest.mark.parametrize("kind", ["AnnotateBufferAccess", "UnsafeHideBufferAccess", "UnsafeSetDtype"])
+def test_an_instruction_that_tvm_believes_anything_of_is_refused(kind: str) -> None:
+    assert brings_code([[kind, ["b0"], [0], []]])
 
 
 def test_the_annotations_of_metaschedule_import_nothing() -> None:
     mod = find_workload("softmax.64x1000").module()
     for program in Sampler(mod, TARGET, seed=1).random(4):
         assert "Annotate" in program.trace
-        assert not imports_code(json.loads(program.trace)[0])
-    assert not imports_code(None)
+        assert not brings_code(json.loads(program.trace)[0])
+    assert not brings_code(None)
 
 
 def test_a_trace_nested_too_deep_is_a_sentence() -> None:

@@ -77,7 +77,7 @@ def test_a_database_whose_schedules_import_code_is_not_opened(filled: Path, targ
     record[0][0].append(["Annotate", ["l0", '"x"'], ["KEY"], []])
     records.write_text(records.read_text() + json.dumps([number, record]).replace("KEY", key) + "\n")
 
-    with pytest.raises(DataError, match=r"Line \d+ of .* has a schedule that imports code"):
+    with pytest.raises(DataError, match=r"Line \d+ of .* has a schedule that brings code"):
         SearchDatabase(filled)
 
 

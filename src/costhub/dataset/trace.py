@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,17 @@ from costhub.errors import WorkloadError, last_line
 
 _PRAGMAS = frozenset({"pragma_auto_unroll_max_step", "pragma_unroll_explicit"})
 """What MetaSchedule writes; TVM's post-processing reads them."""
+_INDEX_TYPES = frozenset(
+    {
+        *("tirx.IndexMap", "ir.Var", "ir.PrimType", "ir.IntImm", "ir.FloatImm", "prim.Select", "prim.Cast"),
+        *(f"prim.{kind}" for kind in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max")),
+        *(f"prim.{kind}" for kind in ("EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or", "Not")),
+        *("ffi.Array", "ffi.String", "None", "bool", "int", "float"),
+    }
+)
+"""Types of the nodes of an index map: numbers, variables and arithmetic. With a call, it would run a function."""
+_UNCHECKED = frozenset({"AnnotateBufferAccess", "UnsafeHideBufferAccess", "UnsafeSetDtype"})
+"""Kinds of instructions that TVM trusts about what a block reads and writes; no rule of MetaSchedule writes one."""
 MOST_RESULTS = 2000
 """Of the instructions of a trace, each of which may make a loop; those that searches write have some 250 at most. TVM
 0.27 visits loops by recursion, and 4,000 in one another overflow its stack."""
@@ -91,13 +102,14 @@ def replay(mod: Any, trace_json: str) -> Any:
 def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
     """Rejects what TVM 0.27 trusts even though it crashes it, makes it compute for minutes or runs foreign code.
 
-    TVM links the code that an annotation imports (`imports_code`); see also `check_positions`.
-
     Raises:
-        WorkloadError: An annotation imports code, or as for `check_positions`.
+        WorkloadError: The trace brings code of its own (`brings_code`), or as for `check_positions`.
     """
-    if imports_code(instructions):
-        raise WorkloadError("its trace has an annotation that may import code (pragma_import_llvm or the like)")
+    if brings_code(instructions):
+        raise WorkloadError(
+            "its trace may bring code of its own, by a pragma such as pragma_import_llvm, a layout that is more than "
+            "arithmetic, or an instruction that TVM does not check"
+        )
     check_positions(instructions, decisions)
 
 
@@ -131,26 +143,68 @@ def _has_results(instruction: Any) -> bool:
     return isinstance(instruction, list) and len(instruction) > 3 and isinstance(instruction[3], list)
 
 
-def imports_code(instructions: Any) -> bool:
-    """Whether an annotation of a trace tells the compiler more than how to unroll loops.
+def brings_code(instructions: Any) -> bool:
+    """Whether a trace may run more than what the program computes.
 
-    With ``pragma_import_llvm``, the compiler links the code in the annotation into the program.
+    The compiler links the code in an annotation such as ``pragma_import_llvm``. A change of layout carries an index map
+    and a value for the padding, each as an object in JSON, which TVM puts into the program: one that calls a function
+    would run it. Some instructions make TVM believe anything about what a block reads and writes.
 
     Args:
         instructions: The instructions of a trace, or anything else.
 
     Example:
-        >>> imports_code([["Annotate", ["l1", '"<code>"'], ["pragma_import_llvm"], []]])
+        >>> brings_code([["Annotate", ["l1", '"<code>"'], ["pragma_import_llvm"], []]])
         True
     """
     if not isinstance(instructions, list):
         return False
     return any(
-        isinstance(key, str) and key.startswith("pragma_") and key not in _PRAGMAS
+        each[0] in _UNCHECKED or _links_code(each) or any(map(_is_more_than_arithmetic, _texts(each[1:3])))
         for each in instructions
-        if isinstance(each, list) and len(each) > 2 and each[0] == "Annotate" and isinstance(each[2], list)
-        for key in each[2]
+        if isinstance(each, list) and len(each) > 2 and isinstance(each[0], str)
     )
+
+
+def _links_code(instruction: list[Any]) -> bool:
+    kind, _, keys, *_ = instruction
+    return (
+        kind == "Annotate"
+        and isinstance(keys, list)
+        and any(isinstance(key, str) and key.startswith("pragma_") and key not in _PRAGMAS for key in keys)
+    )
+
+
+def _texts(values: Any) -> Iterator[str]:
+    """The texts that TVM may read as objects; it takes those in quotation marks literally."""
+    for value in values:
+        if isinstance(value, str):
+            if "{" in value and not value.startswith('"'):
+                yield value
+        elif isinstance(value, (list, dict)):
+            yield from _texts(value.values() if isinstance(value, dict) else value)
+
+
+def _is_more_than_arithmetic(text: str) -> bool:
+    """Whether an object in JSON is, or may be, more than an index map; TVM 0.27 reads none without a root index."""
+    try:
+        graph = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return True
+    if not isinstance(graph, dict) or "root_index" not in graph:
+        return False
+    nodes = graph.get("nodes")
+    if not isinstance(nodes, list):
+        return True
+    return not all(isinstance(node, dict) and node.get("type") in _INDEX_TYPES for node in nodes)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; TVM might take the other one of two equal keys."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
 
 
 def plain(value: Any) -> Any:

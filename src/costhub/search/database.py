@@ -11,7 +11,7 @@ from typing import Any
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S, WORKLOADS_FILE
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
-from costhub.dataset.trace import check_positions, imports_code
+from costhub.dataset.trace import brings_code, check_positions
 from costhub.dataset.workload import why_refused
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
@@ -237,7 +237,7 @@ def _refuse_hostile_lines(records: Path) -> None:
     """Refuses a database with a line that crashes TVM, or whose programs run more than what they compute.
 
     Raises:
-        DataError: A line is blank, is not a record, or has a target with options of LLVM or a trace that imports code
+        DataError: A line is blank, is not a record, or has a target with options of LLVM or a trace that brings code
             or that `check_positions` rejects.
     """
     if not records.exists():
@@ -261,8 +261,8 @@ def _why_hostile(line: bytes) -> str:
         return "is not JSON, or is no record"  # TVM reads some of what Python refuses, and crashes on some of it.
     if why := why_refused(target):
         return f"has a target with {why}"
-    if imports_code(instructions):
-        return "has a schedule that imports code, which would run here"
+    if brings_code(instructions):
+        return "has a schedule that brings code of its own, which would run here"
     try:
         check_positions(instructions, decisions)
     except WorkloadError as error:

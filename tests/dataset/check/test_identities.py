@@ -97,13 +97,13 @@ def test_a_change_of_layout_that_pads_nothing_has_null_for_the_padding(batch: An
     assert not any(mask.any() for _, mask in found)
 
 
-def test_a_trace_that_imports_code_is_found_and_one_that_unrolls_is_not(batch: Any) -> None:
+def test_a_trace_that_brings_code_is_found_and_one_that_unrolls_is_not(batch: Any) -> None:
     keys = ("pragma_auto_unroll_max_step", "pragma_import_llvm", "meta_schedule.parallel")
     traces = [json.dumps([[["Annotate", ["b0", 16], [key], []]], []]) for key in keys]
 
     (_, other), (message, mask) = bad_traces(batch(trace=[*traces, "{"]))
 
-    assert "imports code" in message
+    assert "brings code" in message
     assert mask.tolist() == [False, True, False, False]
     assert other.tolist() == [False, False, False, True]
 

@@ -100,6 +100,31 @@ def calling_module() -> str:
     return str(tvm.ir.save_json(tvm.IRModule({"main": function.with_attr("global_symbol", "main")})))
 
 
+@cache
+def calling_layout() -> str:
+    """A schedule of softmax.64x1000, as JSON, that pads a layout with what a call of the system returns."""
+    import tvm
+    from tvm import tirx
+
+    from costhub.collector.workloads.suites import find_workload
+    from costhub.dataset.trace import trace_to_json
+
+    def called(*_: Any) -> Any:
+        return tirx.call_extern("float32", "system", "touch CANARY")
+
+    schedule = tvm.s_tir.Schedule(find_workload("softmax.64x1000").module())
+    block = schedule.get_sblock("T_softmax_exp")
+    schedule.transform_layout(block, ("write", 0), lambda i, j: (i, j // 16, j % 16), pad_value=called)
+    return trace_to_json(schedule.trace)
+
+
+def with_calling_layout(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
+    """The fastest record of all has such a schedule."""
+    del folder
+    trace = json.loads(calling_layout().replace("CANARY", str(place.canary)))
+    return [*lines, with_record(lines[0], trace=trace, run_secs=[1e-9])]
+
+
 def _calls(folder: Path, lines: list[bytes], place: Place) -> list[bytes]:
     """A second workload that calls the system, with records that do little, or import code."""
     module = calling_module().replace("CANARY", str(place.canary))
@@ -319,6 +344,8 @@ _TRIED: tuple[tuple[str, str, str, SpoilDatabase, Expected, Harm], ...] = (
      writes("home/made/costhub_origin.json")),
     ("126x", "merge, eighteen kinds of bad lines", MERGE, _mixed, "either", copy_lacks),
     ("126y", "merge, costhub_origin.json is a named pipe", MERGE, _origin(None), "either", no_harm),
+    ("126z", "doctor --fix, a layout whose padding calls the system", DOCTOR, with_calling_layout, "refused", harmed),
+    ("126aa", "import, a layout whose padding calls the system", IMPORT, with_calling_layout, "accepted", _four),
 )  # fmt: skip
 
 

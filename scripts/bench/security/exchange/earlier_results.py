@@ -10,7 +10,7 @@ from typing import Any
 
 from scripts.bench.security.attempt import Attempt, Expected, no_harm
 from scripts.bench.security.data import ESCAPES
-from scripts.bench.security.exchange.databases import Harm, secret_changed, with_record
+from scripts.bench.security.exchange.databases import Harm, harmed, secret_changed, with_calling_layout, with_record
 from scripts.bench.security.exchange.logs import FAMILY
 from scripts.bench.security.imports import CIRCLE, RECORDS, WORKLOADS, database, workload_line
 from scripts.bench.security.models import TERABYTE, deep
@@ -190,6 +190,7 @@ _TUNED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (
      secret_changed),
     ("128ah", "an unfinished report that is a named pipe", _pipe("report.md.part"), "either", no_harm),
     ("128ai", "a picture that is a link to the user's own file", _link("plots/kernels.svg"), "either", secret_changed),
+    ("128ak", "a schedule with a layout whose padding calls the system", with_calling_layout, "refused", harmed),
     ("128aj", "pictures whose folder is a link to a folder of the user's", _linked_pictures, "refused",
      picture_elsewhere),
 )  # fmt: skip

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from costhub.dataset.check.measurements import CheckContext, Ledger, LedgerRule, Mask, RowRule, Rows
 from costhub.dataset.check.rule import Rule
 from costhub.dataset.shards.layout import UNKNOWN
-from costhub.dataset.trace import imports_code, program_id
+from costhub.dataset.trace import brings_code, program_id
 
 KEYS = Rule(
     id="CH015",
@@ -82,8 +82,8 @@ def bad_traces(rows: Rows) -> Iterator[tuple[str, Mask]]:
     traces = [_parse(text) for text in rows.texts("trace")]
     bad = [not _is_trace(trace) for trace in traces]
     yield "trace is not JSON of the form [instructions, decisions], which TVM writes.", np.array(bad, bool)
-    imports = [not wrong and imports_code(trace[0]) for trace, wrong in zip(traces, bad, strict=True)]
-    yield "trace has an annotation that imports code, which runs wherever it is built.", np.array(imports, bool)
+    brings = [not wrong and brings_code(trace[0]) for trace, wrong in zip(traces, bad, strict=True)]
+    yield "trace brings code of its own, which runs wherever it is built.", np.array(brings, bool)
 
 
 def bad_targets(rows: Rows) -> Iterator[tuple[str, Mask]]:
