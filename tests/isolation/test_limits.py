@@ -8,7 +8,7 @@ import sys
 
 import psutil
 
-from costhub.isolation.limits import Limits
+from costhub.isolation.limits import FOR_STRANGERS, Limits
 
 SET = """
 import resource, sys
@@ -72,3 +72,10 @@ def test_a_limit_that_was_met_is_named() -> None:
 def test_a_share_leaves_room_for_what_tvm_maps_and_shrinks_with_the_number() -> None:
     one, many = (Limits.share(n, cpu_s=1).address_space_bytes or 0 for n in (1, 8))
     assert one > many > 4 << 30
+
+
+def test_children_of_a_pool_share_the_memory() -> None:
+    total = psutil.virtual_memory().total
+    assert FOR_STRANGERS.among(1000).further_bytes == total // 1000
+    assert FOR_STRANGERS.among(1).further_bytes == min(FOR_STRANGERS.further_bytes or 0, total)
+    assert Limits(cpu_s=1).among(1000) == Limits(cpu_s=1)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # What TVM, LLVM, Python and the C++ library print when an allocation fails under the limit.
 OUT_OF_MEMORY = ("bad_alloc", "out of memory", "MemoryError", "Cannot allocate memory", "cannot map zero")
@@ -57,6 +57,20 @@ class Limits:
         mapped = MAPPED_BYTES + (psutil.cpu_count() or 1) * MAPPED_BYTES_PER_CPU
         memory = psutil.virtual_memory().total // (children + 1)  # one for the parent and everything else
         return cls(address_space_bytes=mapped + memory, cpu_s=cpu_s, file_bytes=FILE_BYTES)
+
+    def among(self, children: int) -> Limits:
+        """The same limits for each of `children` children, with at most a share of the memory for a call.
+
+        Example:
+            >>> FOR_STRANGERS.among(1000).further_bytes < FOR_STRANGERS.further_bytes
+            True
+        """
+        if self.further_bytes is None:
+            return self
+        import psutil
+
+        share = psutil.virtual_memory().total // children
+        return replace(self, further_bytes=min(self.further_bytes, share))
 
     @classmethod
     def for_network(cls, *, timeout_s: float) -> Limits:
@@ -112,7 +126,8 @@ class Limits:
 
 
 FOR_STRANGERS = Limits(further_bytes=8 << 30)
-"""For work on untrusted data: far more than any legitimate workload needs."""
+"""For work on untrusted data: far more than any legitimate workload needs. Children of a pool share the machine's
+memory (`Limits.among`)."""
 
 
 def _lower(kind: int, value: int | None) -> None:

@@ -48,7 +48,7 @@ class ChildPool:
         size: Number of children; one per core by default, at most `MOST_CHILDREN`.
         prepare: Called first in every child, as in `Child`.
         environment: As for `Child`.
-        limits: As for `Child`.
+        limits: As for `Child`; memory for a call is at most a share of the machine's.
         is_shared: As for `Child`.
         most_calls: As for `Child`.
 
@@ -75,7 +75,7 @@ class ChildPool:
             Child,
             prepare=prepare,
             environment=environment,
-            limits=limits,
+            limits=limits and limits.among(self.size),
             is_shared=is_shared,
             most_calls=most_calls,
         )

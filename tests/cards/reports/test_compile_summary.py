@@ -73,3 +73,18 @@ def test_outputs_that_were_not_compared_are_not_called_equal() -> None:
 
     assert "Outputs equal" not in text(networks=(whole,), runs_here=False)
     assert "Outputs equal" not in text(networks=({**whole, "error": "It differs.", "library": None},))
+
+
+def test_names_that_a_terminal_obeys_are_shown_without_their_escapes() -> None:
+    escape = "\x1b]0;owned\x07"
+    whole = {"network": "net", "threads": 2, "kernels": 1, "kernels_tuned": 1, "error": f"bad {escape}", "library": None}
+    shown = compile_text(
+        {
+            **{"device": "cpu-2c", "model": f"x/{escape}", "runs_here": True, "database": f"out{escape}"},
+            "workloads": [row("a", error=f"It is {escape}.")],
+            "networks": [{**whole, "notes": ()}],
+        }
+    )
+
+    assert "owned" in shown
+    assert "\x1b" not in shown

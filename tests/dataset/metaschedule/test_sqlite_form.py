@@ -156,14 +156,18 @@ def test_a_column_that_is_computed_is_refused(tmp_path: Path) -> None:
         write_json_lines(WORKLOADS_FILE, str(path), str(tmp_path / "out.json"))
 
 
-def test_a_small_file_does_not_become_a_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hole", [0, 100 << 20])
+def test_a_small_file_does_not_become_a_large_one(
+    hole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite_form, "TEXT_ANYWAY", 100_000, raising=False)
-    monkeypatch.setattr(sqlite_form, "EXPANSION", 2, raising=False)
+    monkeypatch.setattr(sqlite_form, "_EXPANSION", 2)
     rows: dict[str, list[tuple[Any, ...]]] = {WORKLOADS_FILE: [("1", "x" * 1000)] * 3}
     source = write(tmp_path / "db", rows) / SQLITE_FILES[WORKLOADS_FILE]
     write_json_lines(WORKLOADS_FILE, str(source), str(tmp_path / "sound"))
     # A tree of pages whose inner page names one leaf again and again: every visit yields its rows once more.
     source.write_bytes(repeated(source.read_bytes(), 300))
+    os.truncate(source, source.stat().st_size + hole)
 
     with pytest.raises(DataError, match="holds far more than a database of its size"):
         write_json_lines(WORKLOADS_FILE, str(source), str(tmp_path / "bomb"))

@@ -13,6 +13,7 @@ from costhub.errors import CosthubError
 from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.contribute import contribute
 from costhub.hub.publish import publish
+from costhub.hub.review import waiting
 from costhub.hub.review.waiting import list_waiting
 
 SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
@@ -110,3 +111,15 @@ def test_open_pull_requests_of_contributions_are_listed(offered: Any, hugging_fa
 def test_a_dataset_that_the_hub_lacks_is_a_sentence(hugging_face: Any) -> None:
     with pytest.raises(CosthubError, match="does not exist, or you may not read it"):
         list_waiting("hf-hub:acme/nothing")
+
+
+def test_a_date_that_no_calendar_has_is_left_out(
+    send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sends files chooses their times, and some file systems keep any."""
+    place = send("mine", 100, when=JUNE)
+    monkeypatch.setattr(waiting, "_sent_s", lambda place: 4e11)
+
+    (found,) = list_waiting(str(tmp_path / "hub"))
+
+    assert (found.address, found.since, found.problem) == (str(place), None, None)

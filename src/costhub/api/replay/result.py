@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cards.tables import TableColumn, number, one_line, plain_table
 from costhub.files import write_replacing
 from costhub.hub.searches import RESULT, RESULT_VERSION
 from costhub.search.knobs import Knobs
@@ -117,13 +117,13 @@ class ReplayResult:
 
     def __str__(self) -> str:
         """A line for each device, and the score over all."""
-        led = f" with {self.model} ({self.method})" if self.model else ""
+        led = one_line(f"with {self.model} ({self.method})") if self.model else ""
         rows = [_device_row(device, own) for device, own in self.by_device.items()]
         legend = (
             "Score: 1 = the optimum at once, 0 = random search. Best of n: optimum / best of the first n, mean over "
             "workloads."
         )
-        return f"{self.strategy}{led}: score {self.score:.3f}\n{plain_table(rows, _COLUMNS)}\n{legend}"
+        return f"{one_line(self.strategy)}{led and f' {led}'}: score {self.score:.3f}\n{plain_table(rows, _COLUMNS)}\n{legend}"
 
     __repr__ = __str__
 

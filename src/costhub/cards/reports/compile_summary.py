@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.reports.tune_facts import outputs_text
-from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cards.tables import TableColumn, number, one_line, plain_table
 from costhub.terminal_text import counted
 
 _WIDTH = 80
@@ -89,10 +89,10 @@ def _sentences(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
 def _places(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for each in (*summary["networks"], *rows):
         if each["library"]:
-            yield f"library   {each['library']}"
-    yield f"database  {summary['database']}"
-    yield f"report    {Path(summary['database']) / 'report.json'}"
+            yield f"library   {one_line(str(each['library']))}"
+    yield f"database  {one_line(str(summary['database']))}"
+    yield f"report    {one_line(str(Path(summary['database']) / 'report.json'))}"
 
 
 def _filled(text: str) -> str:
-    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(one_line(text), _WIDTH, break_long_words=False, break_on_hyphens=False)

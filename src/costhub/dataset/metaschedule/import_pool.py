@@ -19,6 +19,7 @@ from costhub.dataset.workload import module_from_json, parse_target, workload_ro
 from costhub.errors import WorkloadError, last_line
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import ChildPool, LostCall, load_tvm
+from costhub.terminal_text import clean
 
 ReplayCall = tuple[str, str, tuple[str, ...]]
 """The module of a workload, the recorded target, and traces."""
@@ -187,7 +188,8 @@ def result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | st
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, WorkloadError) else f"TVM fails on it ({last_line(error)})"
+    # It quotes names out of the file, which may be megabytes long, and one is kept for each of its lines.
+    return clean(str(error) if isinstance(error, WorkloadError) else f"TVM fails on it ({last_line(error)})", 300)
 
 
 class ImportPool:

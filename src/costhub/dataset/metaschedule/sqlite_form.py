@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from costhub.dataset.metaschedule.lines import EXPANSION, MOST_FILE_BYTES, RECORDS_FILE, TEXT_ANYWAY, WORKLOADS_FILE
+from costhub.dataset.metaschedule.lines import MOST_FILE_BYTES, RECORDS_FILE, TEXT_ANYWAY, WORKLOADS_FILE
 from costhub.errors import DataError, first_line
 from costhub.files import open_regular
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
@@ -26,6 +26,8 @@ _SELECTS = {
     RECORDS_FILE: "SELECT workload_index, trace, run_secs, target, args_info FROM tuning_record ORDER BY rowid",
 }
 _MOST_VALUE_BYTES = 64 << 20
+_EXPANSION = 8
+"""Bytes of text that a byte of the file may stand for: six for a letter that JSON escapes, and quotation marks."""
 _LIMITS = Limits(further_bytes=2 << 30, cpu_s=1800, file_bytes=64 << 30)
 _TIMEOUT_S = 1800.0
 # Features that a table of plain values never needs, but that an untrusted file may use.
@@ -95,7 +97,7 @@ def write_json_lines(name: str, source: str, target: str) -> None:
             if any(hidden in (2, 3) for *_, hidden in columns):
                 raise DataError(f"The table {table!r} of {source} has computed columns, which no such database has.")
             rows = database.execute(_SELECTS[name])
-            left = TEXT_ANYWAY + EXPANSION * Path(source).stat().st_size
+            left = TEXT_ANYWAY + _EXPANSION * _stored_bytes(Path(source))
             with open(target, "x", encoding="utf-8") as file:
                 for row in rows:
                     left -= _write_line(file, row)
@@ -103,6 +105,12 @@ def write_json_lines(name: str, source: str, target: str) -> None:
                         raise DataError(f"{source} holds far more than a database of its size.")
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:  # Python cannot decode every message of SQLite
         raise DataError(f"{source} cannot be read as a SQLite database ({first_line(error)}).") from error
+
+
+def _stored_bytes(source: Path) -> int:
+    """The size of a file without its holes, which take no space on the disk."""
+    found = source.stat()
+    return min(found.st_size, 512 * found.st_blocks)
 
 
 def _write_line(file: IO[str], row: tuple[Any, ...]) -> int:

@@ -90,8 +90,16 @@ def _sent_s(place: Path) -> float:
         return 0.0
 
 
+def _day(sent_s: float) -> str | None:
+    """The day of a time that whoever wrote the file has chosen; None for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(sent_s, timezone.utc).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def _in_folder(sent_s: float, place: Path, child: Child) -> WaitingContribution:
-    since = datetime.fromtimestamp(sent_s, timezone.utc).date().isoformat()
+    since = _day(sent_s)
     if place.is_symlink():
         return WaitingContribution(str(place), since=since, problem="it is a link")
     try:

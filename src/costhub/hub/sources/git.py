@@ -252,7 +252,7 @@ class _Git:
                 stdin=self._given,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
-                env=_environment(protocols),
+                env=_environment(protocols, home=folder),
                 cwd=folder,
                 start_new_session=True,
             )
@@ -307,9 +307,12 @@ class _Git:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def _environment(protocols: Sequence[str]) -> dict[str, str]:
+def _environment(protocols: Sequence[str], home: Path) -> dict[str, str]:
+    """The variables of git, which looks for settings and passwords (``.gitconfig``, ``.netrc``) in `home`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES}
     return kept | {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
         "GIT_ALLOW_PROTOCOL": ":".join(protocols),
         "GIT_PROTOCOL_FROM_USER": "0",
         "GIT_TERMINAL_PROMPT": "0",
