@@ -263,7 +263,7 @@ NETWORK_TABLES |= dict.fromkeys(("prefetch", "one_pass", "kernel_passes", "kerne
 
 ENGINE_CHIPS = (
     *("engines", "engines_emeraldrapids", "engines_emeraldrapids_now", "engines_zen4", "engines_zen4_now"),
-    *("engines_bf16_emeraldrapids", "engines_bf16_zen4"),
+    *("engines_bf16_emeraldrapids", "engines_bf16_emeraldrapids_vectors", "engines_bf16_zen4"),
 )
 """Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
 `NAME_profiles`."""
