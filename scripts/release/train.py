@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from costhub.api.measuring import put_device
 from costhub.cli.main import run
 from costhub.dataset.credit import joined_credit
 from costhub.dataset.folder import DataFolder
@@ -122,11 +123,12 @@ def _joint_split(joined: Path) -> Split:
 def add(data: Path, other: Path) -> None:
     """Adds the rows of a data folder to another one; a split's held-out workloads stay held out.
 
-    Where both folders have a split of the same name, its training side also gets that of the other, and no more.
+    A device that both know keeps its row, with the figures of its probe. Where both folders have a split of the same
+    name, its training side also gets that of the other, and no more.
     """
     joined, added = DataFolder.open(data), DataFolder.open(other)
     for row in added.devices().to_pylist():
-        joined.put_device(row)
+        put_device(joined, row)
     joined.put_workloads(added.workloads().to_pylist())
     for device in added.device_ids():
         with joined.writer(device) as writer:

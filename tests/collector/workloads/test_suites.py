@@ -85,6 +85,22 @@ def test_dilated_and_large_depthwise_convolutions_keep_the_image_or_halve_it() -
         assert arguments(workload)[-1][1] == workload.sizes[1] // stride, workload.name
 
 
+def test_suites_of_kinds_of_networks_repeat_no_workload() -> None:
+    kinds = ("mobile_networks", "image_networks", "language_models")
+    of_kinds = [(w.operator, w.sizes) for kind in kinds for w in suites()[kind]]
+    others = {(w.operator, w.sizes) for suite, content in suites().items() if suite not in kinds for w in content}
+    assert len(set(of_kinds)) == len(of_kinds)
+    assert not set(of_kinds) & others
+
+
+def test_depthwise_convolutions_of_mobile_networks_keep_the_image_or_halve_it() -> None:
+    found = [w for w in suites()["mobile_networks"] if w.operator == "depthwise_conv2d"]
+    assert len(found) == 30
+    for workload in found:
+        rows, stride = workload.sizes[1], workload.sizes[5]
+        assert arguments(workload)[-1][1] == -(-rows // stride), workload.name
+
+
 def arguments(workload: SuiteWorkload) -> list[tuple[int, ...]]:
     """The shapes of the function's arguments; the result is the last one."""
     row = workload_row(workload.module(), name=workload.name, operator=workload.family)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
+from costhub.dataset.folder import DataFolder
 from costhub.models.compound.blend import BlendOptions
 from costhub.models.compound.members import MemberSpec
 from costhub.models.trees.gbt import GbtOptions
-from scripts.release.train import RELEASES, ModelRelease, put_credit
+from scripts.release.train import RELEASES, ModelRelease, add, put_credit
 
 
 def credit_of(place: Path, device: str) -> str:
@@ -48,3 +50,16 @@ def tree_objectives(release: ModelRelease) -> list[str]:
 def test_the_trees_of_every_recipe_can_be_corrected(release: ModelRelease) -> None:
     # `costhub adapt` corrects trees of logarithms; of others, it would only grow more.
     assert tree_objectives(release) == ([] if release.arch in ("mlp", "treegru") else ["log"])
+
+
+def test_rows_that_are_added_leave_a_device_the_figures_of_its_probe(tmp_path: Path) -> None:
+    probed = {"device_id": "cpu", "kind": "cpu", "peak_gflops": 365.0, "probed_at": datetime(2026, 11, 29, tzinfo=timezone.utc)}
+    DataFolder.create(tmp_path / "data").put_device(probed)
+    other = DataFolder.create(tmp_path / "other")
+    other.put_device({"device_id": "cpu", "kind": "cpu"})
+    other.put_device({"device_id": "new", "kind": "cpu"})
+
+    add(tmp_path / "data", tmp_path / "other")
+
+    peaks = {row["device_id"]: row["peak_gflops"] for row in DataFolder.open(tmp_path / "data").devices().to_pylist()}
+    assert peaks == {"cpu": 365.0, "new": None}
