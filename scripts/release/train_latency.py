@@ -26,7 +26,7 @@ from costhub.models.latency.inputs import device_figures
 from costhub.models.latency.pools import Pool, Vector, read_pools
 from costhub.models.latency.predictor import LatencyPredictor, LatencyTable
 from costhub.versions import costhub_version, installed_versions
-from scripts.bench.common.data import DATASETS
+from scripts.bench.common.data import DATASETS, dataset_places
 from scripts.bench.common.machine import RESULTS
 
 LEAST_PROGRAMS = 8
@@ -57,7 +57,7 @@ def embedded_table(datasets: Path = DATASETS) -> LatencyTable:
     uses: dict[str, tuple[str, str]] = {}
     devices: dict[str, Mapping[str, Any]] = {}
     known = {device.device_id: device.row() for device in load_devices()}
-    for place in sorted(datasets.iterdir()):
+    for place in dataset_places(datasets):
         folder = DataFolder.open(place)
         rows = {row["workload_id"]: row for row in folder.workloads().to_pylist()}
         for name, row in device_rows(place, folder.device_ids()).items():
@@ -98,7 +98,7 @@ def main(out: Path, seed: int) -> None:
 def facts(seed: int) -> dict[str, Any]:
     """Where the predictor comes from."""
     return {
-        "datasets": [f"costhub/{place.name}@{tables_revision(place)}" for place in sorted(DATASETS.iterdir())],
+        "datasets": [f"costhub/{place.name}@{tables_revision(place)}" for place in dataset_places()],
         "seed": seed,
         "versions": {"costhub": costhub_version(), **installed_versions()},
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -178,7 +178,9 @@ def test_a_layout_that_calls_a_function_is_refused(blank: str) -> None:
 def test_a_type_that_is_written_twice_is_not_taken_for_the_harmless_one() -> None:
     graph = '{"root_index": 0, "nodes": [{"type": "ir.IntImm", "type": "ir.Call"}]}'
     assert brings_code([["TransformLayout", ["b0", graph], [0, 1, None, 0], []]])
-    assert not brings_code([["TransformLayout", ["b0", '{"root_index": 0, "nodes": [{"type": "ir.IntImm"}]}'], [0], []]])
+    assert not brings_code(
+        [["TransformLayout", ["b0", '{"root_index": 0, "nodes": [{"type": "ir.IntImm"}]}'], [0], []]]
+    )
 
 
 @pytest.mark.parametrize("kind", ["AnnotateBufferAccess", "UnsafeHideBufferAccess", "UnsafeSetDtype"])

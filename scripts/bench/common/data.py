@@ -37,6 +37,11 @@ _SMALL_WORKLOADS = ("softmax.64x1000", "metaschedule.nrm")
 _SMALL_ROWS = 24
 
 
+def dataset_places(datasets: Path = DATASETS) -> list[Path]:
+    """The folders of the embedded datasets; a lock lies beside them once one was published."""
+    return sorted(place for place in datasets.iterdir() if place.is_dir())
+
+
 def copy_dataset(folder: str | Path, name: str = DATASET) -> Path:
     """Copies a dataset into `folder` and returns its data folder; the default one holds SPLIT."""
     return shutil.copytree(DATASETS / name, Path(folder, name))

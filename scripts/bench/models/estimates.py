@@ -21,7 +21,7 @@ from costhub.models.latency.pools import TRIALS, Vector
 from costhub.models.latency.predictor import LatencyPredictor, LatencyTable
 from costhub.models.latency.residuals import KNOWN, NEW, Residuals, Uncertain
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import DATASETS
+from scripts.bench.common.data import DATASETS, dataset_places
 from scripts.release.train_latency import embedded_table, is_in_torch_layouts
 
 SHARES = (0.5, 0.8, 0.9)
@@ -64,7 +64,7 @@ class Workloads:
         networks: dict[str, dict[str, float]] = {}
         kinds: dict[tuple[Any, ...], set[str]] = {}
         tests: set[str] = set()
-        for place in sorted(datasets.iterdir()):
+        for place in dataset_places(datasets):
             folder = DataFolder.open(place)
             is_plain = is_in_torch_layouts(folder)
             tests |= set(find_split(place, SPLITS.get(place.name, CPU_SPLIT)).test)

@@ -429,9 +429,9 @@ def network_jobs(
         lowering.check(target, networks)
         if lowering.is_bf16 and hides_matrix_units(target):
             log.warning(
-                "This CPU's matrix units (AMX) are hidden: bfloat16 is slower than float32 here, except where reading the "
-                "weights takes most of the time, as for a single token of a language model. For other networks, leave "
-                "--precision (precision= in Python) out."
+                "This CPU's matrix units (AMX) are hidden: bfloat16 is slower than float32 here, except where reading "
+                "the weights takes most of the time, as for a single token of a language model. For other networks, "
+                "leave --precision (precision= in Python) out."
             )
     timer = stages or StageTimer()
 

@@ -77,7 +77,14 @@ def test_outputs_that_were_not_compared_are_not_called_equal() -> None:
 
 def test_names_that_a_terminal_obeys_are_shown_without_their_escapes() -> None:
     escape = "\x1b]0;owned\x07"
-    whole = {"network": "net", "threads": 2, "kernels": 1, "kernels_tuned": 1, "error": f"bad {escape}", "library": None}
+    whole = {
+        "network": "net",
+        "threads": 2,
+        "kernels": 1,
+        "kernels_tuned": 1,
+        "error": f"bad {escape}",
+        "library": None,
+    }
     shown = compile_text(
         {
             **{"device": "cpu-2c", "model": f"x/{escape}", "runs_here": True, "database": f"out{escape}"},

@@ -157,9 +157,7 @@ def test_a_column_that_is_computed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hole", [0, 100 << 20])
-def test_a_small_file_does_not_become_a_large_one(
-    hole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_does_not_become_a_large_one(hole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_form, "TEXT_ANYWAY", 100_000, raising=False)
     monkeypatch.setattr(sqlite_form, "_EXPANSION", 2)
     rows: dict[str, list[tuple[Any, ...]]] = {WORKLOADS_FILE: [("1", "x" * 1000)] * 3}

@@ -113,9 +113,7 @@ def test_a_dataset_that_the_hub_lacks_is_a_sentence(hugging_face: Any) -> None:
         list_waiting("hf-hub:acme/nothing")
 
 
-def test_a_date_that_no_calendar_has_is_left_out(
-    send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_date_that_no_calendar_has_is_left_out(send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sends files chooses their times, and some file systems keep any."""
     place = send("mine", 100, when=JUNE)
     monkeypatch.setattr(waiting, "_sent_s", lambda place: 4e11)

@@ -53,7 +53,12 @@ def test_the_trees_of_every_recipe_can_be_corrected(release: ModelRelease) -> No
 
 
 def test_rows_that_are_added_leave_a_device_the_figures_of_its_probe(tmp_path: Path) -> None:
-    probed = {"device_id": "cpu", "kind": "cpu", "peak_gflops": 365.0, "probed_at": datetime(2026, 11, 29, tzinfo=timezone.utc)}
+    probed = {
+        "device_id": "cpu",
+        "kind": "cpu",
+        "peak_gflops": 365.0,
+        "probed_at": datetime(2026, 11, 29, tzinfo=timezone.utc),
+    }
     DataFolder.create(tmp_path / "data").put_device(probed)
     other = DataFolder.create(tmp_path / "other")
     other.put_device({"device_id": "cpu", "kind": "cpu"})

@@ -117,13 +117,13 @@ class ReplayResult:
 
     def __str__(self) -> str:
         """A line for each device, and the score over all."""
-        led = one_line(f"with {self.model} ({self.method})") if self.model else ""
+        led = f" with {self.model} ({self.method})" if self.model else ""
         rows = [_device_row(device, own) for device, own in self.by_device.items()]
         legend = (
             "Score: 1 = the optimum at once, 0 = random search. Best of n: optimum / best of the first n, mean over "
             "workloads."
         )
-        return f"{one_line(self.strategy)}{led and f' {led}'}: score {self.score:.3f}\n{plain_table(rows, _COLUMNS)}\n{legend}"
+        return f"{one_line(self.strategy + led)}: score {self.score:.3f}\n{plain_table(rows, _COLUMNS)}\n{legend}"
 
     __repr__ = __str__
 
