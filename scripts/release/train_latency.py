@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pyarrow.compute as pc
 
 from costhub.api.estimating.estimate import PREDICTOR
@@ -31,6 +32,8 @@ from scripts.bench.common.machine import RESULTS
 
 LEAST_PROGRAMS = 8
 """The best of fewer says little of what a search finds."""
+LEAST_ROWS = 100
+"""Of a session: with fewer, one slow moment would decide how fast the machine was."""
 # The design space tells the layouts apart: networks are taken apart in blocked layouts for this space alone. A program
 # of TVM's own space may have none stated.
 IN_TORCH_LAYOUTS: pc.Expression = pc.field("space").is_null() | (pc.field("space") != BLOCKED)
@@ -50,6 +53,29 @@ def is_in_torch_layouts(folder: DataFolder) -> bool:
     return next(folder.iter_measurements(columns=["space"], where=pc.field("space") == BLOCKED), None) is None
 
 
+def session_slowness(folder: DataFolder, device_id: str) -> dict[str, float]:
+    """How many times as long the reference kernel took in each session as in the fastest one on the device.
+
+    The host of a virtual machine may be faster on one day than on another, for all programs alike.
+
+    Returns:
+        Session -> the ratio of median times, 1 for the fastest one; none for a session of fewer than `LEAST_ROWS` rows
+        with a time of the reference kernel.
+
+    Raises:
+        DataError: The folder is damaged.
+    """
+    found: dict[str, list[Vector]] = {}
+    timed = pc.field("reference_s") > 0
+    for batch in folder.iter_measurements([device_id], ["session", "reference_s"], timed):
+        sessions, seconds = np.array(batch["session"].to_pylist()), np.array(batch["reference_s"].to_pylist())
+        for session in np.unique(sessions):
+            found.setdefault(str(session), []).append(seconds[sessions == session])
+    joined = {session: np.concatenate(parts) for session, parts in found.items()}
+    medians = {session: float(np.median(own)) for session, own in joined.items() if len(own) >= LEAST_ROWS}
+    return {session: own / min(medians.values()) for session, own in medians.items()}
+
+
 def embedded_table(datasets: Path = DATASETS) -> LatencyTable:
     """What the datasets have measured in torch's layouts, as the predictor reads it; some 20 s."""
     pools: list[Pool] = []
@@ -62,7 +88,8 @@ def embedded_table(datasets: Path = DATASETS) -> LatencyTable:
         rows = {row["workload_id"]: row for row in folder.workloads().to_pylist()}
         for name, row in device_rows(place, folder.device_ids()).items():
             devices[name] = device_figures(row, known)
-            read = read_pools(folder, name, row["kind"], condition=IN_TORCH_LAYOUTS)
+            slowness = session_slowness(folder, name)
+            read = read_pools(folder, name, row["kind"], condition=IN_TORCH_LAYOUTS, slowness=slowness)
             own = [pool for pool in read if pool.workload_id in rows]
             pools += [pool for pool in own if len(pool.latency_s) >= LEAST_PROGRAMS]
         for key in {pool.workload_id for pool in pools} - numbers.keys():
@@ -125,6 +152,8 @@ from the numbers of both ({table.inputs.shape[1]} columns), and intervals by cro
 - Learned from the best of the programs measured in torch's layouts, not in the design space `{BLOCKED}`, of
   {len(table):,} pairs of workload and device: {len(predictor.workloads)} workloads, {len(predictor.devices)} devices
   ({devices}).
+- The host of a virtual machine may be faster on one day than on another. So the latencies of a session are divided by
+  how many times as long the reference kernel took in it as in the device's fastest session.
 - Data: {data}.
 - `model.ubj` holds the trees; `config.json` the quantiles of the residuals, the curve over trials, versions and seed;
   `manifest.json` the hashes.

@@ -84,5 +84,16 @@ def test_a_condition_leaves_programs_out_of_pools(tmp_path: Path) -> None:
     assert sum(len(each.latency_s) for each in part) == len(kept) < sum(len(each.latency_s) for each in whole)
 
 
+def test_latencies_of_a_slow_session_are_brought_to_the_speed_of_the_fastest(tmp_path: Path) -> None:
+    folder = DataFolder.open(small_folder(tmp_path / "data"))
+    sessions = set(folder.measurements(DEVICE, ["session"])["session"].to_pylist())
+
+    as_measured = read_pools(folder, DEVICE, "cpu")
+    scaled = read_pools(folder, DEVICE, "cpu", slowness=dict.fromkeys(sessions, 2.0))
+
+    for one, other in zip(as_measured, scaled, strict=True):
+        np.testing.assert_allclose(other.latency_s, one.latency_s / 2)
+
+
 def test_kinds_belong_to_two_families() -> None:
     assert [family(kind) for kind in ("cpu", "cuda", "rocm", "metal")] == ["cpu", "gpu", "gpu", "gpu"]

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from costhub.api.estimating.estimate import PREDICTOR
 from costhub.dataset.folder import DataFolder
 from costhub.hub.catalogue.hubs import EMBEDDED
-from scripts.release.train_latency import card, embedded_table, is_in_torch_layouts
+from scripts.release.train_latency import LEAST_ROWS, card, embedded_table, is_in_torch_layouts, session_slowness
 from tests.models.latency.made_layouts import DEVICE, EACH, NETWORK, kernels, made_layouts
 
 CREDIT = (
@@ -67,3 +68,19 @@ def test_a_dataset_with_a_blocked_program_is_known_by_it(datasets: Path) -> None
     found = {place.name: is_in_torch_layouts(DataFolder.open(place)) for place in datasets.iterdir()}
 
     assert found == {"plain": True, "with-blocked": False}
+
+
+def test_a_session_is_as_slow_as_its_reference_kernel() -> None:
+    counts = {"fast": LEAST_ROWS, "slow": LEAST_ROWS, "short": LEAST_ROWS - 1}
+    seconds = {"fast": 0.002, "slow": 0.003, "short": 0.001}
+    rows = [(name, seconds[name]) for name, count in counts.items() for _ in range(count)]
+    sessions, references = map(list, zip(*rows, strict=True))
+    table = pa.table({"session": sessions, "reference_s": references})
+    folder = SimpleNamespace(iter_measurements=lambda *_: iter([table.slice(0, 150), table.slice(150)]))
+
+    assert session_slowness(cast(Any, folder), DEVICE) == {"fast": 1.0, "slow": pytest.approx(1.5)}
+
+
+def test_a_device_without_a_reference_kernel_has_no_slow_session() -> None:
+    folder = DataFolder.open(EMBEDDED / "datasets" / "costhub" / "nvidia-v100")
+    assert session_slowness(folder, "nvidia-v100") == {}

@@ -93,6 +93,7 @@ def read_pools(
     *,
     workloads: Collection[str] | None = None,
     condition: pc.Expression | None = None,
+    slowness: Mapping[str, float] | None = None,
 ) -> list[Pool]:
     """The pools of a device; workloads without a program that ran have none.
 
@@ -102,6 +103,7 @@ def read_pools(
         kind: TVM's kind of the device.
         workloads: Ids of the workloads to read; all by default.
         condition: What else a measurement must meet.
+        slowness: Session -> by what its latencies are divided; by default they stay as measured.
 
     Raises:
         DataError: The folder is damaged.
@@ -112,8 +114,9 @@ def read_pools(
         where &= pc.field("workload_id").isin(sorted(workloads))
     if condition is not None:
         where &= condition
-    for batch in folder.iter_measurements([device_id], ["workload_id", "run_s"], where):
+    for batch in folder.iter_measurements([device_id], ["workload_id", "run_s", "session"], where):
         seconds, names = median_latency_s(batch["run_s"]), np.array(batch["workload_id"].to_pylist())
+        seconds = seconds / np.array([(slowness or {}).get(str(each), 1.0) for each in batch["session"].to_pylist()])
         for name in np.unique(names):
             own = seconds[names == name]
             found.setdefault(str(name), []).append(own[np.isfinite(own) & (own > 0)])
