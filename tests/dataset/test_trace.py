@@ -183,6 +183,15 @@ def test_a_type_that_is_written_twice_is_not_taken_for_the_harmless_one() -> Non
     )
 
 
+def test_a_call_is_found_however_deep_it_lies() -> None:
+    call = '{"root_index": 0, "nodes": [{"type": "ir.Call"}]}'
+    deep: Any = {"key": [call]}
+    for _ in range(100_000):
+        deep = [deep]
+
+    assert brings_code([["TransformLayout", ["b0"], [0, 1, deep, 0], []]])
+
+
 @pytest.mark.parametrize("kind", ["AnnotateBufferAccess", "UnsafeHideBufferAccess", "UnsafeSetDtype"])
 def test_an_instruction_that_tvm_believes_anything_of_is_refused(kind: str) -> None:
     assert brings_code([[kind, ["b0"], [0], []]])

@@ -175,14 +175,18 @@ def _links_code(instruction: list[Any]) -> bool:
     )
 
 
-def _texts(values: Any) -> Iterator[str]:
+def _texts(values: list[Any]) -> Iterator[str]:
     """The texts that TVM may read as objects; it takes those in quotation marks literally."""
-    for value in values:
+    left = list(values)  # not by recursion: lists may be nested as deep as the parser of JSON allows
+    while left:
+        value = left.pop()
         if isinstance(value, str):
             if "{" in value and not value.startswith('"'):
                 yield value
-        elif isinstance(value, (list, dict)):
-            yield from _texts(value.values() if isinstance(value, dict) else value)
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            left += value.values()
 
 
 def _is_more_than_arithmetic(text: str) -> bool:
