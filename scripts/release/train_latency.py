@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 import pyarrow.compute as pc
 
 from costhub.api.estimating.estimate import PREDICTOR
@@ -27,7 +27,7 @@ from costhub.models.latency.inputs import device_figures
 from costhub.models.latency.pools import Pool, Vector, read_pools
 from costhub.models.latency.predictor import LatencyPredictor, LatencyTable
 from costhub.versions import costhub_version, installed_versions
-from scripts.bench.common.data import DATASETS, dataset_places
+from scripts.bench.common.data import DATASETS, embedded_datasets
 from scripts.bench.common.machine import RESULTS
 
 LEAST_PROGRAMS = 8
@@ -65,25 +65,22 @@ def session_slowness(folder: DataFolder, device_id: str) -> dict[str, float]:
     Raises:
         DataError: The folder is damaged.
     """
-    found: dict[str, list[Vector]] = {}
-    timed = pc.field("reference_s") > 0
-    for batch in folder.iter_measurements([device_id], ["session", "reference_s"], timed):
-        sessions, seconds = np.array(batch["session"].to_pylist()), np.array(batch["reference_s"].to_pylist())
-        for session in np.unique(sessions):
-            found.setdefault(str(session), []).append(seconds[sessions == session])
-    joined = {session: np.concatenate(parts) for session, parts in found.items()}
-    medians = {session: float(np.median(own)) for session, own in joined.items() if len(own) >= LEAST_ROWS}
+    found: dict[str, list[float]] = {}
+    for batch in folder.iter_measurements([device_id], ["session", "reference_s"], pc.field("reference_s") > 0):
+        for session, seconds in zip(batch["session"].to_pylist(), batch["reference_s"].to_pylist(), strict=True):
+            found.setdefault(session, []).append(seconds)
+    medians = {session: statistics.median(own) for session, own in found.items() if len(own) >= LEAST_ROWS}
     return {session: own / min(medians.values()) for session, own in medians.items()}
 
 
-def embedded_table(datasets: Path = DATASETS) -> LatencyTable:
-    """What the datasets have measured in torch's layouts, as the predictor reads it; some 20 s."""
+def embedded_table(datasets: Sequence[Path] | None = None) -> LatencyTable:
+    """What datasets have measured in torch's layouts, as the predictor reads it; some 20 s for the embedded ones."""
     pools: list[Pool] = []
     numbers: dict[str, Vector] = {}
     uses: dict[str, tuple[str, str]] = {}
     devices: dict[str, Mapping[str, Any]] = {}
     known = {device.device_id: device.row() for device in load_devices()}
-    for place in dataset_places(datasets):
+    for place in datasets or embedded_datasets():
         folder = DataFolder.open(place)
         rows = {row["workload_id"]: row for row in folder.workloads().to_pylist()}
         for name, row in device_rows(place, folder.device_ids()).items():
@@ -125,7 +122,7 @@ def main(out: Path, seed: int) -> None:
 def facts(seed: int) -> dict[str, Any]:
     """Where the predictor comes from."""
     return {
-        "datasets": [f"costhub/{place.name}@{tables_revision(place)}" for place in dataset_places()],
+        "datasets": [f"costhub/{place.name}@{tables_revision(place)}" for place in embedded_datasets()],
         "seed": seed,
         "versions": {"costhub": costhub_version(), **installed_versions()},
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

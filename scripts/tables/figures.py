@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from costhub.errors import DataError
-from costhub.hub.catalogue.hubs import EMBEDDED
+from costhub.hub.catalogue.hubs import EMBEDDED, folder_root, folders_in
 from scripts.tables.gains import mean_with_error
 from scripts.tables.networks import best_of_float32
 from scripts.tables.search import base_curves
@@ -271,7 +271,7 @@ def shipped_difference(results: Path, metric: str) -> str:
 def shipped(_: Path, what: str, *names: str) -> str:
     """What the package holds: `measurements`, `workloads`, `devices` or `models`, of all datasets or the named ones."""
     if what == "models":
-        return str(len(list((EMBEDDED / "models" / "costhub").iterdir())))
+        return str(len(list(folders_in(folder_root(EMBEDDED), what))))
     return f"{count(what, *names):,}"
 
 
@@ -282,7 +282,8 @@ def count(what: str, *names: str) -> int:
         what: `measurements`, `workloads` (distinct ones), `measured` (those of them with measurements) or `devices`.
         names: Datasets; all if there are none.
     """
-    folders = [folder for folder in DATASETS.iterdir() if folder.name in (names or (folder.name,))]
+    places = folders_in(folder_root(EMBEDDED), "datasets")
+    folders = [folder for folder in places if folder.name in (names or (folder.name,))]
     if what == "devices":
         return len({device.name for folder in folders for device in (folder / "measurements").iterdir()})
     where = "measurements" if what == "measured" else what
@@ -292,8 +293,6 @@ def count(what: str, *names: str) -> int:
     return sum(pq.read_metadata(shard).num_rows for shard in shards)
 
 
-DATASETS = EMBEDDED / "datasets" / "costhub"
-"""The datasets in the package."""
 FIGURES: dict[str, Callable[..., str]] = {
     "behind": behind,
     "ceiling": ceiling,

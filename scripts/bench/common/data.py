@@ -20,7 +20,7 @@ from costhub.dataset.shards.layout import compact
 from costhub.dataset.shards.shard import new_parquet
 from costhub.dataset.splits.split import list_splits, load_split
 from costhub.dataset.splits.split_rules import split_into_folds
-from costhub.hub.catalogue.hubs import EMBEDDED
+from costhub.hub.catalogue.hubs import EMBEDDED, folder_root, folders_in
 
 DATASET = "amd-epyc-zen5"
 DEVICE = "amd-epyc-zen5-1c"
@@ -37,9 +37,9 @@ _SMALL_WORKLOADS = ("softmax.64x1000", "metaschedule.nrm")
 _SMALL_ROWS = 24
 
 
-def dataset_places(datasets: Path = DATASETS) -> list[Path]:
-    """The folders of the embedded datasets; a lock lies beside them once one was published."""
-    return sorted(place for place in datasets.iterdir() if place.is_dir())
+def embedded_datasets() -> list[Path]:
+    """The folders of the embedded datasets."""
+    return list(folders_in(folder_root(EMBEDDED), "datasets"))
 
 
 def copy_dataset(folder: str | Path, name: str = DATASET) -> Path:
@@ -54,7 +54,7 @@ def own_copy(name: str = DATASET) -> Path:
 
 def copy_with(device_id: str) -> Path | None:
     """As `own_copy`, of the dataset with measurements of a device; None if no dataset has any."""
-    for folder in sorted((DATASETS).iterdir()):
+    for folder in embedded_datasets():
         if device_id in DataFolder.open(folder).device_ids():
             return own_copy(folder.name)
     return None

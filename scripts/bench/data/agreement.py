@@ -19,7 +19,7 @@ from costhub.dataset.programs import Programs
 from costhub.hub.catalogue.devices import device_rows
 from costhub.models.evaluate import evaluate_scores
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import dataset_places, median_latencies
+from scripts.bench.common.data import embedded_datasets, median_latencies
 
 NATIVE, TRANSPLANTED = "native", "transplanted"
 MIXED = f"{NATIVE} x {TRANSPLANTED}"
@@ -92,7 +92,7 @@ def embedded_devices(*, quick: bool) -> dict[str, DeviceLatencies]:
         quick: Only those with transplanted latencies.
     """
     devices = {}
-    for folder in dataset_places():
+    for folder in embedded_datasets():
         names = DataFolder.open(folder).device_ids()
         for device, row in device_rows(folder, names).items():
             kind = "CPU" if row["kind"] == "cpu" else "GPU"

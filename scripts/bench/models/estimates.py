@@ -21,8 +21,8 @@ from costhub.models.latency.pools import TRIALS, Vector
 from costhub.models.latency.predictor import LatencyPredictor, LatencyTable
 from costhub.models.latency.residuals import KNOWN, NEW, Residuals, Uncertain
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import DATASETS, dataset_places
-from scripts.release.train_latency import embedded_table, is_in_torch_layouts
+from scripts.bench.common.data import embedded_datasets
+from scripts.release.train_latency import embedded_table, is_in_torch_layouts, session_slowness
 
 SHARES = (0.5, 0.8, 0.9)
 NEAR = 1.15
@@ -59,12 +59,15 @@ class Workloads:
     """Ids on the test side of the datasets' splits."""
 
     @classmethod
-    def read(cls, datasets: Path = DATASETS) -> Workloads:
-        """Reads them all; networks from the datasets in torch's layouts (`is_in_torch_layouts`)."""
+    def read(cls, datasets: Sequence[Path] | None = None) -> Workloads:
+        """Reads those of datasets, by default the embedded ones.
+
+        Networks are read from datasets in torch's layouts (`is_in_torch_layouts`).
+        """
         networks: dict[str, dict[str, float]] = {}
         kinds: dict[tuple[Any, ...], set[str]] = {}
         tests: set[str] = set()
-        for place in dataset_places(datasets):
+        for place in datasets or embedded_datasets():
             folder = DataFolder.open(place)
             is_plain = is_in_torch_layouts(folder)
             tests |= set(find_split(place, SPLITS.get(place.name, CPU_SPLIT)).test)
@@ -249,6 +252,13 @@ def two_sums(table: LatencyTable, known: Workloads, seed: int) -> list[dict[str,
     return found
 
 
+def slowest_sessions() -> list[dict[str, Any]]:
+    """How slow the slowest session of each device was; the predictor learns from latencies that are divided by it."""
+    folders = map(DataFolder.open, embedded_datasets())
+    found = {device: session_slowness(folder, device) for folder in folders for device in folder.device_ids()}
+    return [{"device": device, "slowness": max(own.values())} for device, own in found.items() if own]
+
+
 @click.command()
 @options.json_file()
 @options.quick("Held-out workloads only.")
@@ -270,6 +280,7 @@ def main(path: Path | None, quick: bool, seed: int) -> None:
     networks = [] if quick else list(of_networks(table, known, seed))
     result = {
         "pools": len(table),
+        "slowest_sessions": slowest_sessions(),
         "two_searches": two_searches(table, seed),
         "two_sums": two_sums(table, known, seed),
         "rows": rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -159,10 +159,9 @@ def brings_code(instructions: Any) -> bool:
     """
     if not isinstance(instructions, list):
         return False
-    return any(
-        each[0] in _UNCHECKED or _links_code(each) or any(map(_is_more_than_arithmetic, _texts(each[1:3])))
-        for each in instructions
-        if isinstance(each, list) and len(each) > 2 and isinstance(each[0], str)
+    known = [each for each in instructions if isinstance(each, list) and len(each) > 2 and isinstance(each[0], str)]
+    return any(each[0] in _UNCHECKED or _links_code(each) for each in known) or any(
+        map(_is_more_than_arithmetic, _texts([each[1:3] for each in known]))
     )
 
 
@@ -177,16 +176,16 @@ def _links_code(instruction: list[Any]) -> bool:
 
 def _texts(values: list[Any]) -> Iterator[str]:
     """The texts that TVM may read as objects; it takes those in quotation marks literally."""
-    left = list(values)  # not by recursion: lists may be nested as deep as the parser of JSON allows
+    left: list[Iterable[Any]] = [values]  # not by recursion: JSON may be nested as deep as its parser allows
     while left:
-        value = left.pop()
-        if isinstance(value, str):
-            if "{" in value and not value.startswith('"'):
-                yield value
-        elif isinstance(value, list):
-            left += value
-        elif isinstance(value, dict):
-            left += value.values()
+        for value in left.pop():
+            if isinstance(value, str):
+                if "{" in value and not value.startswith('"'):
+                    yield value
+            elif isinstance(value, list):
+                left.append(value)
+            elif isinstance(value, dict):
+                left.append(value.values())
 
 
 def _is_more_than_arithmetic(text: str) -> bool:

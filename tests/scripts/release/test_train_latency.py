@@ -56,7 +56,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_programs_in_torchs_layouts_are_learned_from(datasets: Path) -> None:
-    table = embedded_table(datasets)
+    table = embedded_table(sorted(datasets.iterdir()))
 
     (pool,) = table.pools  # neither the kernel of blocked layouts alone, nor the two programs of `plain`
     assert (pool.workload_id, pool.device_id) == (kernels()[0], DEVICE)

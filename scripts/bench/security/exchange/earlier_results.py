@@ -190,9 +190,9 @@ _TUNED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (
      secret_changed),
     ("128ah", "an unfinished report that is a named pipe", _pipe("report.md.part"), "either", no_harm),
     ("128ai", "a picture that is a link to the user's own file", _link("plots/kernels.svg"), "either", secret_changed),
-    ("128ak", "a schedule with a layout whose padding calls the system", with_calling_layout, "refused", harmed),
     ("128aj", "pictures whose folder is a link to a folder of the user's", _linked_pictures, "refused",
      picture_elsewhere),
+    ("128ak", "a schedule with a layout whose padding calls the system", with_calling_layout, "refused", harmed),
 )  # fmt: skip
 _COMPILED: tuple[tuple[str, str, SpoilResults, Expected, Harm], ...] = (
     ("128t", "a report whose workloads are numbers", _compiled(workloads=[1, None, "x"]), "either", no_harm),

@@ -87,11 +87,10 @@ def _sentences(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
 
 
 def _places(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for each in (*summary["networks"], *rows):
-        if each["library"]:
-            yield f"library   {one_line(str(each['library']))}"
-    yield f"database  {one_line(str(summary['database']))}"
-    yield f"report    {one_line(str(Path(summary['database']) / 'report.json'))}"
+    libraries = [each["library"] for each in (*summary["networks"], *rows) if each["library"]]
+    out = Path(summary["database"])
+    places = [*(("library ", path) for path in libraries), ("database", out), ("report  ", out / "report.json")]
+    yield from (f"{what}  {one_line(str(where))}" for what, where in places)
 
 
 def _filled(text: str) -> str:

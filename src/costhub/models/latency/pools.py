@@ -114,9 +114,11 @@ def read_pools(
         where &= pc.field("workload_id").isin(sorted(workloads))
     if condition is not None:
         where &= condition
-    for batch in folder.iter_measurements([device_id], ["workload_id", "run_s", "session"], where):
+    columns = ["workload_id", "run_s", *(["session"] if slowness else [])]
+    for batch in folder.iter_measurements([device_id], columns, where):
         seconds, names = median_latency_s(batch["run_s"]), np.array(batch["workload_id"].to_pylist())
-        seconds = seconds / np.array([(slowness or {}).get(str(each), 1.0) for each in batch["session"].to_pylist()])
+        if slowness:
+            seconds = seconds / np.array([slowness.get(each, 1.0) for each in batch["session"].to_pylist()])
         for name in np.unique(names):
             own = seconds[names == name]
             found.setdefault(str(name), []).append(own[np.isfinite(own) & (own > 0)])

@@ -106,7 +106,7 @@ def test_sums_of_networks_are_counted_by_family() -> None:
 
 
 def test_a_networks_kernels_are_those_in_torchs_layouts(tmp_path: Path) -> None:
-    found = Workloads.read(made_layouts(tmp_path))
+    found = Workloads.read(sorted(made_layouts(tmp_path).iterdir()))
 
     # The dataset with blocked programs names a second kernel of the network, and other calls of the first.
     assert found.networks == {NETWORK: {kernels()[0]: CALLS}}
