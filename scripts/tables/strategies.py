@@ -111,8 +111,9 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
     Returns:
         `gain_N`, the geometric mean of the latency of `LARGE`, or else of the first method, over its own after N
         trials (above 1 is better), with the standard error of its logarithm, `gain_N_se`; `timed_N` and `timed_N_se`,
-        the same after the seconds that the other takes for N trials, as far as a search has got by then; and
-        `seconds_N`, the median of the seconds.
+        the same after the seconds that the other takes for N trials, as far as a search has got by then (None if a
+        search has measured nothing by then: the others alone would be the quick ones); and `seconds_N`, the median
+        of the seconds.
     """
     methods = {row["method"]: None for row in rows}
     compared = LARGE if LARGE in methods else next(iter(methods))
@@ -127,7 +128,8 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
             line[f"seconds_{trials}"] = statistics.median(point["seconds"] for point in points)
         for trials in _by_trials([base for _, base in pairs]):
             timed = [_by_then(curve, point) for curve, base in pairs for point in base if point["trials"] == trials]
-            line |= _gain(f"timed_{trials}", [gain for gain in timed if gain is not None])
+            found = [gain for gain in timed if gain is not None]
+            line |= _gain(f"timed_{trials}", found if len(found) == len(timed) else [])
         table.append(line)
     return table
 

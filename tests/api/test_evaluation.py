@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,24 @@ def test_any_object_with_predict_will_do(data: Path) -> None:
 
     with pytest.raises(ModelError, match=r"shape \(216,\) for 72 programs; it must be \(72,\)"):
         evaluate(Wrong(), programs)
+
+
+def test_blocks_are_read_one_at_a_time(data: Path) -> None:
+    programs, events = load_programs(data), []
+
+    class Noting(Ranking):
+        def predict(self, rows: Any, counts: Any) -> Any:
+            events.append("scored")
+            return super().predict(rows, counts)
+
+    def blocks() -> Iterator[Programs]:
+        for name in programs.workload_ids:
+            events.append("read")
+            yield programs.of_workloads({name})
+
+    evaluate(Noting(), blocks())
+
+    assert events == ["read", "scored"] * len(programs.workload_ids)
 
 
 def test_a_model_for_many_devices_scores_each_program_for_its_own(

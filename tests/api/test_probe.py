@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import PROBED
 from costhub.errors import DeviceError, MeasureError
 from costhub.files import CACHE_VARIABLE
-from costhub.hub.catalogue.devices import complete_device_row
+from costhub.hub.catalogue.devices import complete_device_row, load_devices
 
 
 def test_a_device_by_name_is_measured_printed_and_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +33,21 @@ def test_a_device_by_name_is_measured_printed_and_stored(tmp_path: Path, monkeyp
     assert found.to_pandas()["device_id"].tolist() == [one_core]
     assert complete_device_row({"device_id": one_core})["peak_gflops"] == found["peak_gflops"]
     assert DataFolder.open(tmp_path / "data").devices()["peak_gflops"].to_pylist() == [found["peak_gflops"]]
+
+
+def test_an_alias_of_this_machine_stands_for_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_core, asked = str(identify(threads=1)["device_id"]), []
+    device = replace(load_devices()[0], device_id=one_core, aliases=("my-desk",))
+    monkeypatch.setattr("costhub.hub.catalogue.names.load_devices", lambda: [device])
+
+    def refused(*_: object, device: Any, **__: object) -> None:
+        asked.append(device["device_id"])
+        raise MeasureError("enough")
+
+    monkeypatch.setattr("costhub.collector.probe.probe.probe", refused)
+    with pytest.raises(MeasureError, match="enough"):
+        probe("my-desk", progress=False)
+    assert asked == [one_core]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 from costhub.cards.model_card import is_as_rendered
-from costhub.cli.adapt import AdaptedModel, _advice
+from costhub.api.subjects import Subjects
+from costhub.cli.adapt import AdaptedModel, _advice, _check_live
 from costhub.cli.main import run
+from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
-from costhub.hub.catalogue.devices import complete_device_row
+from costhub.errors import DeviceError
+from costhub.hub.catalogue.devices import complete_device_row, load_devices
 from costhub.hub.catalogue.find import choose_model
 from costhub.hub.catalogue.hubs import list_models
 from costhub.models.architectures import new_model
@@ -438,3 +441,12 @@ def test_a_model_that_is_not_ahead_of_its_source_is_said_to_be_so(
     text = replace(result, done=done).report(tmp_path, explain=False)
 
     assert ("ranked the last batch no better than its source" in text) == says
+
+
+def test_an_alias_of_this_machine_stands_for_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = replace(load_devices()[0], device_id=str(identify()["device_id"]), aliases=("my-desk",))
+    monkeypatch.setattr("costhub.hub.catalogue.names.load_devices", lambda: [device])
+
+    _check_live(Subjects(workloads=("resnet18.c7",)), "my-desk", None)
+    with pytest.raises(DeviceError, match="If its programs have been measured, name them with --data"):
+        _check_live(Subjects(workloads=("resnet18.c7",)), "your-desk", None)

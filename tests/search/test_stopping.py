@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costhub.search.options import SEARCH_STOPS
-from costhub.search.scheduler import GainEstimate, TaskScheduler, TrialBatch
+from costhub.search.scheduler import GainEstimate, TaskScheduler, TrialBatch, search_progress
 from costhub.search.stopping import SmallGain
 from costhub.transfer.stopping import SpendAll
 
@@ -41,7 +41,7 @@ def test_it_ends_where_the_next_batch_promises_less_and_says_how_much() -> None:
 
     assert scheduler.next_task() is None
     assert scheduler.stopped == (
-        "One more batch of every kernel is expected to save 4.0 % of the latency (less than 5.0 %)."
+        "One more batch of every kernel is expected to save 4 % of the latency (less than 5 %)."
     )
 
 
@@ -89,6 +89,18 @@ def test_records_by_chance_keep_a_search_going_for_a_while_only() -> None:
         taken.append(len(scheduler.tasks["conv"].batches))
 
     assert taken == [6, 3]
+
+
+def test_progress_expects_what_the_rule_compares() -> None:
+    """The first two have equal batches, but one has an estimate of its own; the rule of the third has none."""
+    rules = (SmallGain(worth=0.01, estimate=GainEstimate(record_gain=0.03)), foreseen(0.01), SpendAll())
+    gains = []
+    for rule in rules:
+        scheduler = scheduler_of(rule, conv=1.0)
+        scheduler.add("conv", batch(waiting=-9.0))
+        gains.append(search_progress(scheduler).gain)
+
+    assert gains == pytest.approx([0.015, 0.0, 0.05])
 
 
 def test_never_spends_all_trials() -> None:

@@ -55,6 +55,7 @@ METHODS = {
     "population 128, one generation": Proposals(128, 1),
     "population 128, one generation, batches of 8": Proposals(128, 1, batch=8),
     "population 128, one generation, pressure 3": Proposals(128, 1, pressure=3.0),
+    "population 128, one generation, pressure 3, near schedules": Proposals(128, 1, pressure=3.0, is_known=True),
     "population 64, three generations, pressure 3": Proposals(64, 3, pressure=3.0),
     "population 128, two generations, pressure 3": Proposals(128, 2, pressure=3.0),
     "population 64, one generation": Proposals(64, 1),

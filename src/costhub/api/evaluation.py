@@ -101,9 +101,9 @@ def evaluate(
         found = evaluate_blocks([selected], partial(_scores, ranker, rows), noise_floor=noise_floor)
         return replace(found, learned=learned)
     ranker = _loaded(model, choice)
-    blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
-    rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
-    return evaluate_blocks(blocks, partial(_scores, ranker, rows), noise_floor=noise_floor)
+    # One block at a time: all of them may not fit into memory.
+    blocks = (_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data))
+    return evaluate_blocks(blocks, partial(_scores_of_devices, ranker), noise_floor=noise_floor)
 
 
 def _loaded(model: Any, choice: Any) -> Any:
@@ -169,6 +169,12 @@ def _given(programs: Programs, device: str | Sequence[str] | None, split: str | 
 
 def _names(device: str | Sequence[str] | None) -> tuple[str, ...]:
     return (device,) if isinstance(device, str) else tuple(device or ())
+
+
+def _scores_of_devices(model: CostModel | Ranker, programs: Programs) -> Scores:
+    """(n,) scores of programs in memory, whose devices are looked up by name."""
+    rows = {name: complete_device_row({"device_id": name}) for name in programs.device_ids}
+    return _scores(model, rows, programs)
 
 
 def _scores(model: CostModel | Ranker, rows: Mapping[str, Mapping[str, Any]], programs: Programs) -> Scores:

@@ -63,10 +63,11 @@ def probe(
         >>> probe()["peak_gflops"]  # doctest: +SKIP
         236.8
     """
+    from costhub.api.measuring import local_devices
     from costhub.collector.device.local import find_local
     from costhub.collector.probe.probe import probe as measure
 
-    (local,) = find_local([device]) if isinstance(device, str) else [device]
+    (local,) = find_local(local_devices(device)) if isinstance(device, str) else [device]
     is_busy = warn_if_busy()
     with bar(None, desc=local.device_id, unit="step", enabled=progress) as shown:
 

@@ -328,7 +328,7 @@ def _refuse_stored(split: str | None, data: str | None) -> None:
 
 def _check_live(what: Subjects, where: str | BoardsAt, model: ResolvedModel | None) -> None:
     """Refuses names that do not exist, a model of another kind, and boards that do not answer, before TVM is loaded."""
-    from costhub.api.measuring import check_boards
+    from costhub.api.measuring import check_boards, local_devices
     from costhub.api.models import check_local_kind
 
     file = next((name for name in what.workloads if name.endswith(".json")), None)
@@ -337,10 +337,11 @@ def _check_live(what: Subjects, where: str | BoardsAt, model: ResolvedModel | No
             f"`costhub adapt` measures kernels by name, and {file} is a file. Measure it with `costhub collect {file} "
             "--out FOLDER`, and give --data FOLDER instead."
         )
-    if isinstance(where, str) and model is not None:
-        check_local_kind(model.entry, where)
+    devices = local_devices(where)
+    if devices and model is not None:
+        check_local_kind(model.entry, devices[0])
     try:
-        check_names(what.workloads, what.networks, [where] if isinstance(where, str) else [])
+        check_names(what.workloads, what.networks, devices)
     except DeviceError as error:
         raise DeviceError(f"{error} If its programs have been measured, name them with --data.") from error
     check_boards(where)

@@ -150,7 +150,7 @@ def command(
     """
     options = _options(objective, pairs)
     devices, data = _check_arguments(place, out, devices, chosen, arch, options), place.folder
-    spec = _checked_spec(arch, spec, options)
+    spec = _checked_spec(arch, spec, options, stream=stream)
     from costhub.api.evaluation import described_figures
     from costhub.hub.catalogue.devices import device_rows
     from costhub.models.train import describe_model, train_model
@@ -218,12 +218,14 @@ def _check_arguments(
     return chosen
 
 
-def _checked_spec(arch: str, spec: str | None, options: Mapping[str, str]) -> str:
-    """The feature spec to use; refuses wrong options before features are computed."""
+def _checked_spec(arch: str, spec: str | None, options: Mapping[str, str], *, stream: bool) -> str:
+    """The feature spec to use; refuses wrong options, and a stream in vain, before features are computed."""
     from costhub.models.architectures import ARCHITECTURES, new_model
 
     spec = spec or ARCHITECTURES.find(arch).default_spec
-    new_model(arch, feature_spec=spec, options=options)
+    model = new_model(arch, feature_spec=spec, options=options)
+    if stream:
+        model.check_learns_from_blocks()
     return spec
 
 

@@ -137,10 +137,16 @@ class CostModel(ABC):
             DataError: No workload has two programs with different latencies.
             ModelError: The architecture learns only from programs in memory.
         """
-        raise ModelError(
-            f"A model of the architecture {self.arch} learns from programs in memory only; train trees (gbt) or a "
-            "network from blocks, or this one without streaming."
-        )
+        raise _in_memory_only(self.arch)
+
+    def check_learns_from_blocks(self) -> None:
+        """Refuses to go on with a model that has no `fit_blocks`, before anything is read for it.
+
+        Raises:
+            ModelError: The architecture learns only from programs in memory.
+        """
+        if type(self).fit_blocks is CostModel.fit_blocks:
+            raise _in_memory_only(self.arch)
 
     def predict_programs(self, programs: Programs) -> Scores:
         """(n,) scores of programs of one or more devices, each for its own device; see `predict`."""
@@ -209,3 +215,10 @@ class CostModel(ABC):
             ModelError: A compound model was neither fitted nor loaded, or reads rows of another width.
         """
         return [(self, programs)]
+
+
+def _in_memory_only(arch: str) -> ModelError:
+    return ModelError(
+        f"A model of the architecture {arch} learns from programs in memory only; train trees (gbt) or a network from "
+        "blocks, or this one without streaming."
+    )

@@ -379,7 +379,8 @@ class SearchProgress:
     latency_us: float | None
     """Sum of the kernels' best latencies, each times its calls; None as long as one has no program that ran."""
     gain: float | None
-    """Share of `latency_us` that one more batch of every task is expected to save; None if unknown."""
+    """Share of `latency_us` that one more batch of every task is expected to save, by the estimate of the rule that
+    ends the search if it has one; None if unknown."""
     stopped: str | None = None
     """Why a rule ended the search; None while it goes on, and if all trials were spent."""
 
@@ -400,7 +401,9 @@ def search_progress(scheduler: TaskScheduler, *, foreseen: bool = True) -> Searc
     """
     tasks = scheduler.tasks.values()
     latency_us = scheduler.latency_s * 1e6 if math.isfinite(scheduler.latency_s) else None
-    expected = [ExpectedGain()(task) for task in tasks if task.batches]
+    # A rule that ends searches has its own estimate: what is shown must be what it compares.
+    expects = ExpectedGain(getattr(scheduler.rule, "estimate", None) or GainEstimate())
+    expected = [expects(task) for task in tasks if task.batches]
     gain = None
     if foreseen and latency_us and len(expected) == len(tasks):
         gain = sum(seconds for seconds in expected if math.isfinite(seconds)) * 1e6 / latency_us

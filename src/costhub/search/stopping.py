@@ -29,7 +29,7 @@ class SmallGain:
         'conv'
         >>> scheduler.add("conv", TrialBatch(np.exp(-scores), scores, waiting=-0.6))
         >>> scheduler.next_task(), scheduler.stopped
-        (None, 'One more batch of every kernel is expected to save 1.0 % of the latency (less than 2.0 %).')
+        (None, 'One more batch of every kernel is expected to save 1 % of the latency (less than 2 %).')
 
         A task whose programs all failed has no latency to improve on, and gets more batches:
 
@@ -57,5 +57,5 @@ class SmallGain:
         saved_s = sum(ExpectedGain(self.estimate)(each) for each in running)
         if not running or saved_s >= self.worth * latency_s:
             return None
-        share = f"{saved_s / latency_s:.1%} of the latency (less than {self.worth:.1%})".replace("%", " %")
+        share = f"{saved_s / latency_s * 100:.2g} % of the latency (less than {self.worth * 100:.2g} %)"
         return f"One more batch of every kernel is expected to save {share}."

@@ -47,9 +47,10 @@ def test_a_stream_gives_a_model_like_any_other(
     assert (tmp_path / "streamed/README.md").is_file()
 
 
-def test_what_cannot_learn_from_a_stream_is_told(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_learn_from_a_stream_is_told_before_anything_is_read(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("costhub.cli.train.read_programs", lambda *_, **__: pytest.fail("features are computed"))
     arguments = ["train", "--data", str(data), "--arch", "ensemble", "--stream", "--out", str(tmp_path / "m")]
 
     assert run(arguments) == 2

@@ -73,29 +73,31 @@ def test_every_suite_says_where_its_workloads_are_from() -> None:
 
 
 def test_transposed_convolutions_double_the_image() -> None:
-    for workload in suites()["transposed"]:
+    for workload in (*suites()["transposed"], *suites()["image_generators"]):
         batch, rows, columns, _, channels, *_ = workload.sizes
         _, _, result = arguments(workload)
         assert result == (batch, 2 * rows, 2 * columns, channels), workload.name
 
 
-def test_dilated_and_large_depthwise_convolutions_keep_the_image_or_halve_it() -> None:
-    for workload in (*suites()["dilated"], *suites()["large_depthwise"]):
+def test_dilated_grouped_and_large_depthwise_convolutions_keep_the_image_or_halve_it() -> None:
+    for workload in (*suites()["dilated"], *suites()["large_depthwise"], *suites()["grouped_networks"]):
         stride = workload.sizes[5 if workload.operator == "depthwise_conv2d" else 6]
         assert arguments(workload)[-1][1] == workload.sizes[1] // stride, workload.name
 
 
 def test_suites_of_kinds_of_networks_repeat_no_workload() -> None:
-    kinds = ("mobile_networks", "image_networks", "language_models")
+    first = ("mobile_networks", "image_networks", "language_models")
+    kinds = (*first, "depthwise_networks", "image_generators", "grouped_networks", "attention_products")
     of_kinds = [(w.operator, w.sizes) for kind in kinds for w in suites()[kind]]
     others = {(w.operator, w.sizes) for suite, content in suites().items() if suite not in kinds for w in content}
     assert len(set(of_kinds)) == len(of_kinds)
     assert not set(of_kinds) & others
 
 
-def test_depthwise_convolutions_of_mobile_networks_keep_the_image_or_halve_it() -> None:
-    found = [w for w in suites()["mobile_networks"] if w.operator == "depthwise_conv2d"]
-    assert len(found) == 30
+def test_depthwise_convolutions_of_networks_keep_the_image_or_halve_it() -> None:
+    of_networks = (*suites()["mobile_networks"], *suites()["depthwise_networks"])
+    found = [w for w in of_networks if w.operator == "depthwise_conv2d"]
+    assert len(found) == 30 + 60
     for workload in found:
         rows, stride = workload.sizes[1], workload.sizes[5]
         assert arguments(workload)[-1][1] == -(-rows // stride), workload.name

@@ -13,6 +13,7 @@ import pytest
 
 from costhub.dataset.doctor.clean_copy import write_clean_copy
 from costhub.dataset.doctor.examine import Examination, examine_database
+from costhub.dataset.metaschedule.lines import UNMEASURED_S
 from costhub.dataset.metaschedule.sqlite_form import SQLITE_FILES
 from costhub.errors import DataError
 
@@ -279,6 +280,22 @@ def test_failures_are_notes_and_a_workload_of_failures_a_warning(search: Any, co
     assert (report.records, report.failures) == (6, 6)
 
 
+def test_programs_that_nobody_measured_are_notes_and_stay(search: Any, tmp_path: Path) -> None:
+    for number in (4, 5):
+        search.change(number, run_secs=[UNMEASURED_S])
+    search.change(6, run_secs=[FAILED])
+
+    found = examine(search.write(tmp_path / "db"))
+    write_clean_copy([found], tmp_path / "clean", failures=False)
+
+    assert dict(found.log.counts) == {"DB17": 1, "DB21": 2}
+    assert [record.line for record in found.records if record.failed] == [7]
+    assert sum(each.failed for each in found.distinct) == 1
+    kept = (tmp_path / "clean" / RECORDS).read_bytes().splitlines()
+    assert [json.loads(line)[1][1] for line in kept].count([UNMEASURED_S]) == 2
+    assert len(kept) == 12 - 1
+
+
 def test_two_targets_in_one_folder_are_a_warning(search: Any, tmp_path: Path) -> None:
     search.change(4, target={**search.record(4)[1][2], "num-cores": 64})
 
@@ -286,6 +303,21 @@ def test_two_targets_in_one_folder_are_a_warning(search: Any, tmp_path: Path) ->
 
     assert dict(found.log.counts) == {"DB11": 2}
     assert sorted(found.targets.values()) == [1, 11]
+
+
+def test_targets_without_end_cost_their_own_records_only(
+    search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3, 8):
+        search.change(number, target={**search.record(number)[1][2], "num-cores": 60 + number})
+    monkeypatch.setattr("costhub.dataset.doctor.examine._MOST_TARGETS", 3)
+
+    found = examine(search.write(tmp_path / "db"))
+
+    refused = [each for each in found.log.findings() if each.rule == "DB06"]
+    assert (len(found.targets), len(found.records)) == (3, 12 - 3)
+    assert {each.where for each in refused} == {f"{RECORDS} line {number}" for number in (6, 7, 8)}
+    assert {each.message for each in refused} == {"the database has more than 3 targets"}
 
 
 def test_all_damages_at_once_cost_no_good_record(search: Any, contents: Any, tmp_path: Path) -> None:

@@ -92,6 +92,21 @@ def test_copies_of_a_workload_share_its_text_and_too_many_are_refused(
         load_workloads(path, pool, ImportReport(), names=None)
 
 
+def test_workloads_that_together_would_fill_the_memory_are_refused(
+    tmp_path: Path, database: Any, pool: ImportPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes((database.workloads[0] + b"\n") * 3)
+    size = len(database.workloads[0])
+
+    monkeypatch.setattr("costhub.dataset.metaschedule.import_workloads.MOST_WORKLOADS_BYTES", 3 * size)
+    assert len(load_workloads(path, pool, ImportReport(), names=None).found) == 3
+
+    monkeypatch.setattr("costhub.dataset.metaschedule.import_workloads.MOST_WORKLOADS_BYTES", 3 * size - 1)
+    with pytest.raises(DataError, match=f"take more than {3 * size - 1:,} bytes"):
+        load_workloads(path, pool, ImportReport(), names=None)
+
+
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ImportPool]:
     with ImportPool(workers=1) as started:

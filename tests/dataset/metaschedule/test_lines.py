@@ -138,6 +138,10 @@ def test_a_program_that_was_never_measured_is_no_measurement() -> None:
     with pytest.raises(DataError, match="its program was never measured: `costhub compile` chose it"):
         parse_record(line([UNMEASURED_S]))
 
+    record = parse_record(line([UNMEASURED_S]), unmeasured=True)
+    assert (record.run_s, record.was_measured) == ((), False)
+    assert parse_record(line([1e10])).was_measured
+
 
 @pytest.mark.parametrize("run_secs", [[], [0], [-1.0], [1e-3, float("nan")], [float("inf")], [-(10**400)]])
 def test_times_that_no_program_takes_are_refused(run_secs: Any) -> None:

@@ -136,6 +136,16 @@ def test_other_proposals_are_compared_after_equal_trials_and_after_equal_seconds
     assert by_seconds.splitlines()[-2:] == ["| small | 1 | 1.000 | - | 0.889 | - |", "| late | 1 | - | - | 1.600 | - |"]
 
 
+def test_the_quick_searches_alone_give_no_gain_after_equal_seconds() -> None:
+    base = [{**proposals_row(LARGE, (16, 10.0, 100.0)), "seed": seed} for seed in range(2)]
+    quick = proposals_row("quick", (16, 9.0, 50.0))
+    late = {**proposals_row("quick", (16, 11.0, 200.0)), "seed": 1}
+
+    line = proposals_summary([*base, quick, late])[1]
+
+    assert (line["gain_16"], line["timed_16"], line["timed_16_se"]) == (pytest.approx(1.0), None, None)
+
+
 def test_where_the_largest_evolution_was_not_searched_others_are_compared_with_the_first() -> None:
     first, second = proposals_row("first", (16, 4.0, 110.0)), proposals_row("second", (16, 5.0, 100.0))
 

@@ -49,7 +49,7 @@ def doctor_text(examination: Examination, coverage: NetworkCoverage | None) -> s
 
 
 def _contents(found: Examination) -> str:
-    failed = sum(record.latency_s is None for record in found.records)
+    failed = sum(record.failed for record in found.records)
     versions = Counter(each.examined.tvm_version or "an unknown version" for each in found.distinct)
     lines = [
         f"{counted(found.lines, 'line')}: {counted(len(found.records), 'good record')} of "

@@ -169,7 +169,7 @@ def _write_records(
     for record, rest in good_records(examination):
         if record.is_wrong:
             report.wrong += 1
-        elif record.latency_s is None and not failures:
+        elif record.failed and not failures:
             report.failures += 1
         elif record.digest in written:
             report.duplicates += 1

@@ -157,7 +157,7 @@ def add_findings(examination: Examination, coverage: NetworkCoverage) -> None:
     examination.log.rename(names)
     for kernel in coverage.kernels:
         if not kernel.is_tuned:
-            what = "all its programs failed" if kernel.trials else "the folder has no record of it"
+            what = "none of its programs ran" if kernel.trials else "the folder has no record of it"
             examination.log.add("DB15", kernel.name, f"{what}; it has {kernel.flop_share:.1%} of the arithmetic")
         if kernel.trials and kernel.flop_share < LEAST_SHARE:
             shares = f"{kernel.trial_share:.1%} of the trials and {kernel.flop_share:.2%} of the arithmetic"

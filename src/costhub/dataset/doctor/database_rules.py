@@ -110,6 +110,12 @@ DATABASE_RULES = {
             "a file begins with its first line, not with a byte order mark",
             f"TVM cannot load the folder. {_LEFT_OUT}",
         ),
+        DatabaseRule(
+            "DB21",
+            "note",
+            "a program was measured (`costhub compile` keeps 2e9 seconds for one that it chose)",
+            "Nothing: TVM uses it if its workload has no other. Imports refuse it.",
+        ),
     )
 }
 

@@ -29,6 +29,7 @@ from costhub.dataset.metaschedule.import_workloads import (
 from costhub.dataset.metaschedule.lines import (
     BLANK,
     RECORDS_FILE,
+    UNMEASURED,
     WORKLOADS_FILE,
     Line,
     Record,
@@ -43,6 +44,8 @@ from costhub.terminal_text import counted
 
 _BATCH = 2000
 _CHUNK = 64
+_MOST_TARGETS = 1000
+"""Of a database: each is kept in memory, and no search has more than one."""
 
 
 @dataclass(slots=True)
@@ -59,9 +62,11 @@ class GoodRecord:
     """The target as TVM 0.27 accepts it."""
     digest: bytes
     latency_s: float | None
-    """Median of its repeats; None if the program failed."""
+    """Median of its repeats; None if the program failed or was never measured."""
     text: str | None
     """Text after the workload's number, as TVM 0.27 writes it; None if the line can stay unchanged."""
+    failed: bool
+    """Whether the program failed."""
     is_wrong: bool = False
     """Whether its program computes something different from its workload, if that was checked."""
 
@@ -272,7 +277,7 @@ class _Examiner:
                 raise DataError(line.why)
             if b"\0" in line.text:
                 raise DataError("it has zero bytes, as another encoding or a damaged disk leaves them")
-            text, record = line.text.decode("utf-8"), parse_record(line.text)
+            text, record = line.text.decode("utf-8"), parse_record(line.text, unmeasured=True)
             known = record.workload in self._known.found
             rule_id = "DB05" if known else "DB03" if record.workload in self._known.lost else "DB04"
             find_workload(record, self._known)
@@ -304,6 +309,8 @@ class _Examiner:
     def _target(self, target: str) -> ReplayedTraces | str:
         """The target as TVM 0.27 accepts it; a string says why it does not accept it."""
         if target not in self._targets:
+            if len(self._targets) >= _MOST_TARGETS:
+                return f"the database has more than {_MOST_TARGETS:,} targets"
             self._targets[target] = next(self._pool.replay([("", target, ())]))
         return self._targets[target]
 
@@ -343,7 +350,10 @@ class _Examiner:
         found.targets[target.target] += 1
         counted = found.workloads[workload.first]
         counted.records += 1
-        if latency_s is None:
+        failed = latency_s is None and record.was_measured
+        if not record.was_measured:
+            found.log.add("DB21", where, UNMEASURED)
+        elif latency_s is None:
             counted.failed += 1
             found.log.add("DB17", where, record.error or "")
         else:
@@ -351,7 +361,7 @@ class _Examiner:
         checksum, digest = line_digest(candidate.line.text), self._digest(record, workload)
         number = candidate.line.number
         found.records.append(
-            GoodRecord(number, checksum, record.workload, target.target, digest, latency_s, verdict.record)
+            GoodRecord(number, checksum, record.workload, target.target, digest, latency_s, verdict.record, failed)
         )
 
 

@@ -29,7 +29,7 @@ def manifest(examination: Examination) -> dict[str, Any]:
         DataError: A file no longer exists.
     """
     versions = Counter(each.examined.tvm_version or "unknown" for each in examination.distinct)
-    failed = sum(record.latency_s is None for record in examination.records)
+    failed = sum(record.failed for record in examination.records)
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -20,6 +20,8 @@ GivenName = str | Mapping[str, Any] | None
 MOST_LINE_BYTES = 64 << 20
 MOST_WORKLOADS = 100_000
 """Of a database, copies included: each is kept in memory."""
+MOST_WORKLOADS_BYTES = 1 << 30
+"""The same, of all their lines together."""
 _BATCH_LINES = 64
 _UNKNOWN: Mapping[str, str | None] = MappingProxyType({})
 
@@ -174,14 +176,20 @@ def loaded_workloads(lines: Iterable[Line], pool: ImportPool) -> Iterator[tuple[
         pool: Its children read them.
 
     Raises:
-        DataError: They are more than `MOST_WORKLOADS`.
+        DataError: They are more than `MOST_WORKLOADS`, or take more than `MOST_WORKLOADS_BYTES`.
     """
-    count = 0
+    count, size = 0, 0
     for batch in batches(lines, _BATCH_LINES):
         count += len(batch)
+        size += sum(len(line.text) for line in batch)
         if count > MOST_WORKLOADS:
             raise DataError(
                 f"The database has more than {MOST_WORKLOADS:,} workloads, far more than any search writes."
+            )
+        if size > MOST_WORKLOADS_BYTES:
+            raise DataError(
+                f"The workloads of the database take more than {MOST_WORKLOADS_BYTES:,} bytes, far more than those of "
+                "any search; each is kept in memory."
             )
         yield from zip(batch, pool.load([line.text for line in batch]), strict=True)
 

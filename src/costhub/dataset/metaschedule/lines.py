@@ -50,6 +50,7 @@ FAILED_FROM_S = 1e9
 UNMEASURED_S = 2e9
 """Seconds that `costhub compile` stores for an unmeasured program. TVM uses such a record if a workload has
 no other, and prefers any measured one; costhub does not count it as a measurement."""
+UNMEASURED = "its program was never measured: `costhub compile` chose it"
 NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
 Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 MOST_REFUSALS = 1000
@@ -219,6 +220,8 @@ class Record:
     """Why it failed."""
     measured_at: datetime | None = None
     """Time of measurement, if the record gives it."""
+    was_measured: bool = True
+    """Whether anybody measured the program; if not, it has no times and did not fail either."""
 
     def record_id(self, device_id: str, workload_id: str) -> str:
         """64 hex digits: the same record of the same device always gets the same id.
@@ -231,8 +234,12 @@ class Record:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
-def parse_record(line: bytes) -> Record:
+def parse_record(line: bytes, *, unmeasured: bool = False) -> Record:
     """Reads a line ``[workload, [[instructions, decisions], run_secs, target, arguments]]``.
+
+    Args:
+        line: The line.
+        unmeasured: Whether to read records of programs that were never measured (`UNMEASURED_S`), too.
 
     Raises:
         DataError: The line is not such a record, or its times are not positive numbers.
@@ -248,6 +255,9 @@ def parse_record(line: bytes) -> Record:
     target_text = _dump_json(target)
     if len(target_text) > MOST_TARGET_BYTES:
         raise DataError(f"its target has more than {MOST_TARGET_BYTES:,} bytes")
+    was_measured = run_secs != [UNMEASURED_S]
+    if not was_measured and not unmeasured:
+        raise DataError(UNMEASURED)
     run_s = _run_s(run_secs)
     return Record(
         workload,
@@ -257,6 +267,7 @@ def parse_record(line: bytes) -> Record:
         _arguments(arguments),
         status="ok" if run_s else "unknown_error",
         error=None if run_s else NO_REASON,
+        was_measured=was_measured,
     )
 
 
@@ -279,8 +290,6 @@ def _run_s(run_secs: Any) -> tuple[float, ...]:
         raise DataError(f"its run_secs {run_secs!r:.60} are not a list of numbers")
     if not run_secs or not all(0 < s < math.inf for s in run_secs):
         raise DataError(f"its run_secs {run_secs!r:.60} are not all positive and finite")
-    if run_secs == [UNMEASURED_S]:
-        raise DataError("its program was never measured: `costhub compile` chose it")
     return () if max(run_secs) >= FAILED_FROM_S else tuple(map(float, run_secs))
 
 
