@@ -8,6 +8,7 @@ from scripts.bench.common.fresh import run_module
 from scripts.commands import LazyCommands
 
 BENCHMARKS = {
+    "memory": "command_line.memory",
     "mistakes": "command_line.mistakes",
     "network-seconds": "command_line.network_seconds",
     "newcomer": "command_line.newcomer",

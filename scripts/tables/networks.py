@@ -423,4 +423,27 @@ def _seconds_cells(rows: Sequence[Mapping[str, Any]], stages: Mapping[str, str])
     }
 
 
-NETWORK_TABLES |= dict.fromkeys(("network_seconds", "network_seconds_zen4"), network_seconds_table)
+def memory_table(result: Mapping[str, Any]) -> str:
+    """The most memory of each command, from the `rows` of the benchmark `memory`, and what one process took of it."""
+    columns = [
+        TableColumn("what", "command"),
+        number("gib", "all processes (GiB)", ".1f"),
+        number("processes", "processes", "d"),
+        number("largest_gib", "the largest (GiB)", ".1f"),
+    ]
+    lines = [
+        {
+            "what": f"`costhub {row['command']}`" + (f", {row['network']}" if row["network"] else ""),
+            "gib": row["bytes"] / (1 << 30),
+            "processes": row["processes"],
+            "largest_gib": row["largest_bytes"] / (1 << 30),
+        }
+        for row in result["rows"]
+    ]
+    return markdown_table(lines, columns)
+
+
+NETWORK_TABLES |= {
+    **dict.fromkeys(("network_seconds", "network_seconds_zen4"), network_seconds_table),
+    "memory": memory_table,
+}
