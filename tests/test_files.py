@@ -14,7 +14,7 @@ from costhub.api.tune_report import REPORT, read_report
 from costhub.cards.adaptation import transfer_facts
 from costhub.dataset.shards.journal import read_journal
 from costhub.dataset.splits.split import load_split
-from costhub.errors import CosthubError, DataError
+from costhub.errors import ArgumentError, CosthubError, DataError
 from costhub.files import (
     CACHE_VARIABLE,
     cache_root,
@@ -209,3 +209,13 @@ def test_a_file_is_hashed_in_pieces_and_within_its_limit(tmp_path: Path) -> None
     assert hash_regular(tmp_path / "x") == (hashlib.sha256(content).hexdigest(), len(content))
     with pytest.raises(DataError, match="x"):
         hash_regular(tmp_path / "x", limit=len(content) - 1, error=DataError)
+
+
+def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
+    monkeypatch.setattr(Path, "expanduser", fails)
+    with pytest.raises(ArgumentError, match=f"Set {CACHE_VARIABLE} to a folder of your own"):
+        cache_root()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from costhub.errors import CosthubError
+from costhub.errors import ArgumentError, CosthubError
 
 CACHE_VARIABLE = "COSTHUB_CACHE"
 MAX_REPORT_BYTES = 256 << 20
@@ -20,8 +20,18 @@ _PIECE = 1 << 20
 
 
 def cache_root() -> Path:
-    """The folder for pulled models and features: $COSTHUB_CACHE, or ~/.cache/costhub."""
-    return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub").expanduser()
+    """The folder for pulled models and features: $COSTHUB_CACHE, or ~/.cache/costhub.
+
+    Raises:
+        ArgumentError: It is below the home of a user who has none, as in some containers.
+    """
+    chosen = os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub"
+    try:
+        return Path(chosen).expanduser()
+    except RuntimeError as error:
+        raise ArgumentError(
+            f"This user has no home for the cache ({chosen}). Set {CACHE_VARIABLE} to a folder of your own."
+        ) from error
 
 
 def is_own(path: Path) -> bool:

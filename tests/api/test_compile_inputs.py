@@ -167,6 +167,14 @@ def test_rows_of_a_folder_that_the_user_named_are_the_users_own() -> None:
     assert "amd-epyc-zen5" not in {each.data.name for each in rows if not each.is_own}
 
 
+def test_a_folder_of_the_user_counts_however_many_devices_of_the_hub_are_nearer() -> None:
+    own = own_folders("amd-epyc-zen3")
+    rows = known_rows(row_of("amd-epyc-zen5-1c"), data_folders(own), own)
+
+    assert {each.data.name for each in rows if each.is_own} == {"amd-epyc-zen3"}
+    assert len([each for each in rows if not each.is_own]) == MOST_DEVICES
+
+
 def test_nothing_on_x86_is_like_an_arm() -> None:
     rows = known_rows(find_target(json.dumps(ARM)).row, data_folders())
 

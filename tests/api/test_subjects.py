@@ -122,6 +122,18 @@ def test_an_exported_program_is_a_file_and_a_torch_module_is_told_to_be_exported
         read_subjects(7, tmp_path)
 
 
+def test_two_networks_in_memory_of_one_name_are_refused(tmp_path: Path) -> None:
+    import torch
+
+    first, second = (
+        torch.export.export(torch.nn.Linear(4, width).eval(), (torch.zeros(1, 4),)) for width in (2, 3)
+    )
+
+    with pytest.raises(WorkloadError, match="Two networks in memory are called network: pass a dictionary"):
+        read_subjects([first, second], tmp_path / "out")
+    assert len(read_subjects({"first": first, "second": second}, tmp_path / "out").networks) == 2
+
+
 @pytest.mark.parametrize("make", [Path.symlink_to, lambda path, _: os.mkfifo(path)], ids=["link", "pipe"])
 def test_a_network_in_memory_is_written_through_nothing_that_lies_in_the_folder(
     tmp_path: Path, make: Callable[[Path, Path], None]

@@ -212,13 +212,28 @@ def test_a_search_that_a_rule_ended_is_not_begun_again_by_the_same_command() -> 
     told = {"rule": "gain", "why": "w", "trials": 96, "cap": 128, "saved_s": 9.0, "saved_trials": 32, "said": "w"}
     earlier = {"stopped": told, "workloads": [{"workload": "conv"}, {"workload": "relu"}]}
 
-    assert stopped_before(earlier, "gain", 128, ["conv", "relu"]) == told
-    assert stopped_before(earlier, "gain", 128, ["conv"]) == told
-    for rule, cap, names in (("never", 128, ["conv"]), ("gain", 256, ["conv"]), ("gain", 128, ["conv", "new"])):
-        assert stopped_before(earlier, rule, cap, names) is None
+    names = ["conv", "relu"]
+    assert stopped_before(earlier, "gain", 128, names) == told
+    for rule, cap, others in (
+        ("never", 128, names),
+        ("gain", 256, names),
+        ("gain", 128, [*names, "new"]),
+        ("gain", 128, ["conv"]),  # of both together: with as many trials in all, one of them gets more
+    ):
+        assert stopped_before(earlier, rule, cap, others) is None
     for wrong in (None, "yes", {**told, "trials": "many"}, {**told, "trials": 0}, {**told, "trials": 129}):
-        assert stopped_before({**earlier, "stopped": wrong}, "gain", 128, ["conv"]) is None
-    assert stopped_before(None, "gain", 128, ["conv"]) is None
+        assert stopped_before({**earlier, "stopped": wrong}, "gain", 128, names) is None
+    assert stopped_before(None, "gain", 128, names) is None
+
+
+def test_what_ended_the_last_search_of_a_folder_does_not_end_those_before_it() -> None:
+    told = {"rule": "gain", "why": "w", "trials": 32, "cap": 64, "saved_s": 9.0, "saved_trials": 32, "said": "w"}
+    rows = [{"workload": "last"}, {"workload": "first"}]
+    earlier = {"stopped": told, "workloads": rows, "earlier": [{"model": "m", "workloads": ["first"]}]}
+
+    assert stopped_before(earlier, "gain", 64, ["last"]) == told
+    assert stopped_before(earlier, "gain", 64, ["first"]) is None
+    assert stopped_before(earlier, "gain", 64, ["last", "first"]) is None
 
 
 def test_a_search_in_another_space_than_those_before_it_says_what_counts(

@@ -4,9 +4,11 @@ import errno
 import inspect
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -296,3 +298,30 @@ def test_a_sentence_has_nothing_that_a_terminal_obeys(costhub: Any, failing: Any
     done = costhub("pull")
 
     assert done.err == "costhub: ?]0;owned?caf\xe9 ?gpj is not a folder.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_every_verb_ends_in_order_when_it_is_told_to(
+    costhub: Any, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    before, cleaned = signal.getsignal(number), []
+
+    @click.command("pull")
+    def command() -> None:
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            cleaned.append(True)
+
+    monkeypatch.setattr("costhub.cli.pull.command", command)
+
+    output = costhub("pull")
+
+    assert (output.code, cleaned) == (130, [True])
+    assert "stopped" in output.err
+    assert signal.getsignal(number) is before
+
+
+def test_another_thread_than_the_first_one_may_run_a_command(costhub: Any) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(costhub, "version").result().code == 0

@@ -96,6 +96,7 @@ def test_the_splits_of_a_folder_are_listed_with_what_does_not_fit(costhub: Costh
         (["--by", "network", "--count", "2"], "--count goes with"),
         (["--by", "network", "--hold-out", "resnet-81"], "Did you mean resnet-18"),
         (["--by", "moon"], "moon"),
+        (["--out", "splits"], "--out goes with --by"),
     ],
 )
 def test_what_makes_no_sense_is_refused(costhub: Costhub, data: Path, options: list[str], words: str) -> None:

@@ -115,3 +115,10 @@ def test_of_a_device_its_own_measurements_are_counted(
 
     found = json.loads(capsys.readouterr().out)
     assert (found["measurements"], found["devices"]) == (1, {"acme-one": 1})
+
+
+def test_a_picture_of_another_kind_is_refused_before_the_work(
+    root: DataFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["stats", str(root.path), "--plot", str(tmp_path / "plot.txt")]) == 2
+    assert "it must end in .png or .svg" in capsys.readouterr().err

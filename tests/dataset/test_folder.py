@@ -161,7 +161,7 @@ def test_what_is_not_there_is_refused_with_what_is(root: DataFolder, measurement
         root.measurements(columns=["speed"])
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", ".hidden"])
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", ".hidden", "My GPU", "gpu\n"])
 def test_a_name_that_leaves_the_folder_cannot_be_a_device(root: DataFolder, name: str) -> None:
     with pytest.raises(DataError, match="cannot name a device"):
         root.writer(name)

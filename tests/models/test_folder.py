@@ -218,3 +218,16 @@ def test_a_hidden_size_other_than_that_of_the_file_is_refused(saved: Path) -> No
 
     with pytest.raises(ModelError, match=r"holds member_0\.encode_1\.weight of shape \(8, \d+\), but"):
         load_model(saved)
+
+
+def test_a_model_is_saved_in_the_current_folder(
+    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path / "model")
+
+    for _ in range(2):
+        save_model(*fitted("gbt"), Path())
+
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert load_model(tmp_path / "model")[0].arch == "gbt"

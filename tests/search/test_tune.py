@@ -338,3 +338,24 @@ def test_a_search_that_was_interrupted_between_workloads_ends_at_its_number_of_t
     results = search_all(tmp_path, measurer, model, jobs, trials=12)
 
     assert [result.trials for result in results] == [6, 6]
+
+
+def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
+    tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database gives the fastest first; a rule that looks at the last two batches would see the slowest."""
+    before: list[list[TrialBatch]] = []
+    resume = SearchTask._resume
+
+    def noted(task: SearchTask) -> None:
+        resume(task)
+        before.append(task.before)
+
+    monkeypatch.setattr(SearchTask, "_resume", noted)
+    job = Job("m", find_workload("matmul.128x128x128").module())
+    for trials in (32, 40):
+        search_all(tmp_path, measurer, linear(np.full(172, -0.01)), [job], trials=trials)
+
+    batches = before[1]
+    assert [batch.n for batch in batches] == [8] * 4
+    assert min(batch.latency_s.min() for batch in batches[2:]) < max(batch.latency_s.max() for batch in batches[:2])

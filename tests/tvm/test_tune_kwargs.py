@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import platform
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import costhub.tvm
@@ -16,6 +18,7 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.errors import ArgumentError, CosthubError, UnknownNameError, WorkloadError
 from costhub.papers.autotvm import Annealing
 from costhub.papers.release import Ppo
+from costhub.search.search_model import PositiveScores
 from costhub.search.strategies.strategy import Evolutionary, RandomTopK
 
 QUICK = Evolutionary(population=64, generations=1)
@@ -35,6 +38,21 @@ def test_three_lines_of_a_script_search_with_a_model_of_the_hub(tmp_path: Path) 
     assert sum(float(record.run_secs[0]) < 1.0 for record in records) >= 15
     assert arguments["cost_model"].search_model.health.updates == 2
     assert ms.tir_integration.compile_tir(database, mod, target) is not None
+
+
+@pytest.mark.parametrize(
+    ("strategy", "pressure"), [("evolutionary", 3.0), (Evolutionary(pressure=2.0), 2.0), ("annealing", 1.0)]
+)
+def test_better_parents_are_preferred_as_in_a_search_of_costhub(strategy: Any, pressure: float) -> None:
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("costhub.tvm.tune_kwargs.CostModel", lambda *_, **options: asked.append(options["pressure"]))
+        costhub.tvm.tune_kwargs("auto", target=local_target(), strategy=strategy)
+    scores = np.array([0.0, 1.0, 2.0])
+    model = costhub.tvm.CostModel("auto", pressure=pressure).search_model
+
+    assert asked == [pressure]
+    assert model._task("t").scores(scores).tolist() == PositiveScores(pressure)(scores).tolist()
 
 
 @pytest.mark.slow

@@ -260,6 +260,8 @@ def collect(
         with open_measurer(device, evaluator=options.evaluator()) as measurer:
             if options.check_outputs and measurer.boards is not None:
                 raise ArgumentError("Outputs can be compared on this machine only, not at boards.")
+            if options.flush_caches and any(each.stored_row["kind"] != "cpu" for each in measurer.devices):
+                raise ArgumentError("The caches of a CPU can be flushed, not those of a GPU: leave --flush-caches out.")
             workloads = subjects.specs(measurer.target, options.lowering)
             limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
             return collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)

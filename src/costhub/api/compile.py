@@ -299,8 +299,10 @@ class _Compilation:
 
     def run(self, plan: ZeroTrialPlan, known: KnownSchedules, reader: Child | None) -> Compilation:
         """Chooses schedules, compiles networks and writes the report."""
+        from costhub.collector.workloads.network_kernels import name_networks
         from costhub.search.database import SearchFolder
         from costhub.search.result import FINISHING, SCHEDULING
+        from costhub.search.zero_trials.compile import file_name
 
         log.info("%s", self.model.line)
         jobs = self.subjects.jobs()
@@ -311,6 +313,8 @@ class _Compilation:
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
         check_different([job.name for job in jobs])
+        # The library of a kernel and that of a network would replace one another.
+        check_different([*map(file_name, sorted(own)), *name_networks(networks)])
         with SearchFolder(self.out) as folder:
             # An interrupted compilation leaves a database, which the next one may replace.
             _remove_libraries(self.out)

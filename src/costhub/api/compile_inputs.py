@@ -274,18 +274,18 @@ def data_folders(own: Sequence[Path] = ()) -> list[Path]:
     return list(dict.fromkeys([*own, *dataset_folders().values()]))
 
 
-def own_folders(data: Sequence[str | Path]) -> list[Path]:
+def own_folders(data: str | Path | Sequence[str | Path]) -> list[Path]:
     """The data folders that a user has named.
 
     Args:
-        data: As for `costhub.load_programs`.
+        data: One or several, each as for `costhub.load_programs`.
 
     Raises:
         CosthubError: The data do not exist.
     """
     from costhub.hub.data import find_data
 
-    return [find_data(where).folder for where in data]
+    return [find_data(where).folder for where in ([data] if isinstance(data, str | Path) else data)]
 
 
 def known_rows(row: Mapping[str, Any], folders: Sequence[Path], own: Collection[Path] = ()) -> list[DeviceRows]:
@@ -315,7 +315,9 @@ def known_rows(row: Mapping[str, Any], folders: Sequence[Path], own: Collection[
                 is_alike = is_target or _has_instructions_of(row, other)
                 rows = DeviceRows(folder, name, is_target, is_alike, folder in own)
                 found.append((not is_target, distance(row, other), name, rows))
-    return [rows for *_, rows in sorted(found, key=lambda each: each[:3])][:MOST_DEVICES]
+    nearest = [rows for *_, rows in sorted(found, key=lambda each: each[:3])]
+    of_hub = [rows for rows in nearest if not rows.is_own][:MOST_DEVICES]
+    return [rows for rows in nearest if rows.is_own or rows in of_hub]
 
 
 def _has_instructions_of(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

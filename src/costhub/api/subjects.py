@@ -142,7 +142,7 @@ def read_subjects(what: Any, out: Path) -> Subjects:
         out: Where a network in memory is written, so that child processes can read it.
 
     Raises:
-        WorkloadError: It is something else, or a file does not exist.
+        WorkloadError: It is something else, a file does not exist, or two networks in memory have one name.
 
     Example:
         >>> read_subjects(["matmul.128x128x128", "mobilenet_v2"], Path("tuned"))
@@ -157,16 +157,17 @@ def read_subjects(what: Any, out: Path) -> Subjects:
     workloads: list[str] = []
     networks: list[str] = []
     modules: list[tuple[str, Any]] = []
+    saved: list[str] = []
     for name, each in pairs:
         if isinstance(each, str | os.PathLike):
             text = os.fspath(each)
             (networks if is_network(text) else workloads).append(text.removesuffix(_ALL_OF_A_SUITE))
         elif _is_of(each, "torch.export", "ExportedProgram"):
-            networks.append(_saved_program(each, out, name or "network"))
+            networks.append(_saved_program(each, out, _file_of(name, saved)))
         else:
             mod = _one_module(each)
             if _is_relax(mod):
-                networks.append(_saved_module(mod, out, name or "network"))
+                networks.append(_saved_module(mod, out, _file_of(name, saved)))
             else:
                 modules.append((name or _function_name(each), mod))
     return Subjects(tuple(workloads), tuple(networks), tuple(modules))
@@ -214,6 +215,19 @@ def _function_name(value: Any) -> str:
     functions = list(value.functions.values()) if _is_of(value, "tvm", "IRModule") else [value]
     symbol = str((functions[0].attrs or {}).get("global_symbol", "main")) if len(functions) == 1 else "main"
     return "workload" if symbol == "main" else symbol
+
+
+def _file_of(name: str | None, saved: list[str]) -> str:
+    """What the file of a network in memory is called, which is added to `saved`.
+
+    Raises:
+        WorkloadError: Another network is called the same.
+    """
+    file = name or "network"
+    if file in saved:
+        raise WorkloadError(f"Two networks in memory are called {file}: pass a dictionary that names each.")
+    saved.append(file)
+    return file
 
 
 def _saved_program(program: Any, out: Path, name: str) -> str:

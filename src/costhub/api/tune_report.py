@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,10 @@ def stopped_before(
     if not earlier or not isinstance(told, dict) or (told.get("rule"), told.get("cap")) != (rule, cap):
         return None
     is_count = isinstance(told.get("trials"), int) and 0 < told["trials"] <= cap
-    return told if is_count and set(names) <= {row["workload"] for row in earlier["workloads"]} else None
+    # The report also keeps the rows of searches before the last one, which is the one that ended.
+    older = {name for search in earlier.get("earlier", ()) for name in search["workloads"]}
+    own = {row["workload"] for row in earlier["workloads"]} - older
+    return told if is_count and set(names) == own else None
 
 
 def warn_of_other_target(out: Path, earlier: Mapping[str, Any] | None, device_id: str, target: str) -> None:
@@ -239,15 +243,15 @@ class TuneReport:
 
         device, source = complete_device_row(self.device), self._peak_source()
         engines = engine_versions(form for network in networks for form in network.latencies)
-        before = _spaces(self.earlier, device["device_id"])
+        before, timed = _spaces(self.earlier, device["device_id"]), Counter(self.order)
         rows = [
             {
                 **result.to_json(),
                 # A search that measured nothing leaves the space as it was: that of the programs in the folder.
-                "space": result.space if result.workload in self.order else before.get(result.workload, result.space),
+                "space": result.space if timed[result.workload] else before.get(result.workload, result.space),
                 "device": device["device_id"],
                 "weight": self.weights[result.workload],
-                "trials_untimed": result.trials - sum(name == result.workload for name in self.order),
+                "trials_untimed": result.trials - timed[result.workload],
                 "curve": [(trial, best) for trial, _, best in result.curve],
             }
             for result in self.results

@@ -12,7 +12,7 @@ import click
 
 from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
-from costhub.cli.shared.choices import COLLECT_STOP, MODEL, SHARES, SPACE, TRACKER, Duration
+from costhub.cli.shared.choices import COLLECT_STOP, MODEL, PICTURE, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -104,7 +104,7 @@ Example:
     "--contributor", metavar="NAME", default="anonymous", show_default=True, help="Name written into the rows."
 )
 @click.option("--licence", metavar="LICENCE", default="CC-BY-4.0", show_default=True, help="Licence of the rows.")
-@click.option("--profile", type=click.Path(path_type=Path), help="Draw where the time went (SVG).")
+@click.option("--profile", type=PICTURE, help="Draw where the time went (.png or .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     workloads: tuple[str, ...],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,6 +15,7 @@ from traceback import extract_tb
 import click
 
 from costhub.cli.shared.groups import NamingGroup, no_such_option
+from costhub.cli.shared.interaction import interruptible
 from costhub.errors import CosthubError
 from costhub.terminal_text import for_stream, shown
 from costhub.versions import __version__
@@ -177,7 +180,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     session = GroupOptions()
     try:
         args = None if arguments is None else list(arguments)
-        result = group.main(args=args, prog_name="costhub", standalone_mode=False, obj=session)
+        with _interruptible():
+            result = group.main(args=args, prog_name="costhub", standalone_mode=False, obj=session)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
@@ -189,6 +193,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _explain(error)
     # Without standalone mode click returns the code of ctx.exit(), or what the verb returned, which is None.
     return result if isinstance(result, int) else 0
+
+
+def _interruptible() -> contextlib.AbstractContextManager[None]:
+    """Lets every verb end in order when it is told to, so that copies and scratch folders go."""
+    if threading.current_thread() is not threading.main_thread():
+        return contextlib.nullcontext()  # only the main thread may set what a signal does
+    return interruptible()
 
 
 def _explain(error: BaseException) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from costhub.cli.shared.choices import ISA, Duration, WholeNumber
+from costhub.cli.shared.choices import ISA, PICTURE, Duration, WholeNumber
 
 EXAMPLE = """
 \b
@@ -40,7 +40,7 @@ Example:
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the figures to.")
 @click.option("--replace", is_flag=True, help="Forget the figures of earlier probes; by default the best of all count.")
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the bandwidths (.svg or .png).")
+@click.option("--plot", type=PICTURE, help="Draw the bandwidths (.png or .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print the row as JSON.")
 def command(
     kind: str,

@@ -87,6 +87,8 @@ def command(
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split import list_splits, load_split, put_split
 
+    if kind is None and out is not None:
+        raise click.UsageError("--out goes with --by: without it, splits are listed.")
     check_split_options(kind or "", hold_out, tenset, count)
     data, folder = place.folder, DataFolder.open(place.folder)
     if kind is None:

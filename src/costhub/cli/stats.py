@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from costhub.cli.shared.choices import PICTURE
+
 EXAMPLE = """
 \b
 Example:
@@ -20,7 +22,7 @@ Example:
 @click.command("stats", epilog=EXAMPLE)
 @click.argument("where", metavar="DATA")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML page with pictures.")
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw latencies by operator (PNG).")
+@click.option("--plot", type=PICTURE, help="Draw latencies by operator (.png or .svg).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> None:
     """Count what is in DATA: devices, operators, networks, failures, latencies, noise.

@@ -28,6 +28,9 @@ BATCH = 32
 # for the sampler, which shares their cores.
 CHUNK = 16
 
+MOST_AHEAD = 4 * BATCH
+"""Programs that are built or wait to be built, at most."""
+
 
 @dataclass(frozen=True)
 class Proposals:
@@ -156,7 +159,8 @@ class _Work:
 
     def _propose(self) -> None:
         proposals = self._proposals
-        while sum(not job.building.done() for job in self._jobs) < CHUNK:
+        # Where builds are quicker than runs, as with many cores, their libraries must not pile up.
+        while len(self._jobs) < MOST_AHEAD and sum(not job.building.done() for job in self._jobs) < CHUNK:
             workload = next_workload(self._queue, proposals.trials)
             if workload is None:
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from costhub.collector.measurer import BuiltReference, MeasureResult
 from costhub.collector.propose.isolated_sampler import ProgramSampler
 from costhub.collector.propose.sampler import Program, Scorer, Shares
 from costhub.collector.propose.spaces import DEFAULT, is_own
-from costhub.dataset.folder import DataFolder
+from costhub.dataset.folder import DataFolder, among
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import module_from_json, module_to_json, workload_row
@@ -126,9 +126,9 @@ def make_queue(
     Raises:
         DataError: The folder holds something unreadable.
     """
-    held = _measured(folder, device_id)
     queue: dict[str, QueuedWorkload] = {}
     put = put_workloads(workloads, folder)
+    held = _measured(folder, device_id, {key for key, _ in put})
     for position, (workload, (key, mod)) in enumerate(zip(workloads, put, strict=True)):
         if key in queue:
             continue
@@ -218,9 +218,11 @@ def _joined(networks: Sequence[dict[str, Any]] | None, others: Sequence[dict[str
     return list({each["name"]: each for each in (*(networks or ()), *(others or ()))}.values())
 
 
-def _measured(folder: DataFolder, device_id: str) -> dict[str, list[dict[str, Any]]]:
+def _measured(folder: DataFolder, device_id: str, workload_ids: Set[str]) -> dict[str, list[dict[str, Any]]]:
+    """Workload -> its rows; those of others, which may be a million with long traces, are not read."""
     columns = ["workload_id", "program_id", "status", "run_s", "trace", "space"]
     by_workload: dict[str, list[dict[str, Any]]] = {}
-    for row in folder.measurements(device_id, columns=columns).to_pylist():
+    where = among("workload_id", sorted(workload_ids))
+    for row in folder.select_measurements([device_id], columns, where).to_pylist():
         by_workload.setdefault(row["workload_id"], []).append(row)
     return by_workload

@@ -21,6 +21,7 @@ log = logging.getLogger("costhub")
 NOT_RECORDED = "measurer not recorded"
 """Stands in a credit for whoever measured imported rows, where that is not known."""
 _SEPARATOR = ", "
+_BETWEEN = re.compile(r"(?<=\)), ")
 _COLUMNS = ("contributor", "licence", "proposed_by", "transplanted_from")
 
 
@@ -112,8 +113,11 @@ def joined_credit(*credits: str | None) -> str | None:
     Example:
         >>> joined_credit("Ada (MIT)", None, "Ada (MIT), Bob (MIT)")
         'Ada (MIT), Bob (MIT)'
+        >>> joined_credit("Lovelace, Ada (MIT)", "Lovelace, Ada (MIT), Lovelace, Bob (MIT)")
+        'Lovelace, Ada (MIT), Lovelace, Bob (MIT)'
     """
-    names = dict.fromkeys(name for text in credits if text for name in text.split(_SEPARATOR))
+    # A name may have a comma of its own; each ends with its licence in parentheses.
+    names = dict.fromkeys(name for text in credits if text for name in _BETWEEN.split(text))
     return _SEPARATOR.join(names) or None
 
 

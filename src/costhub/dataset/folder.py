@@ -28,6 +28,7 @@ from costhub.dataset.shards.shard_set import (
 )
 from costhub.dataset.shards.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
+from costhub.names import is_plain_name
 
 _TABLES = ("measurements", "devices", "workloads")
 """The folders of a data folder; the first one marks it, even if creating the rest is interrupted."""
@@ -184,8 +185,7 @@ class DataFolder(FolderTables):
         Raises:
             DataError: Another writer is at work, or the files there cannot be read.
         """
-        if not device_id or device_id.startswith(".") or "/" in device_id or "\\" in device_id:
-            raise DataError(f"{device_id!r} cannot name a device; use letters, digits and dashes.")
+        refuse_device_name(device_id)
         return MeasurementWriter(self._measurements(device_id), device_id, compact_rows=compact_rows)
 
     def measurements(
@@ -334,6 +334,21 @@ def first_of_each(table: pa.Table, key: str) -> pa.Table:
     numbered = pa.table({"key": table[key], "row": pa.array(range(table.num_rows), pa.int64())})
     first = numbered.group_by("key").aggregate([("row", "min")])["row_min"]
     return table.take(first.take(pc.sort_indices(first)))
+
+
+def refuse_device_name(device_id: str) -> None:
+    """Refuses an id of a device under which no command would find its measurements.
+
+    Raises:
+        DataError: It is not a plain name.
+
+    Example:
+        >>> refuse_device_name("amd-epyc-zen5-2c")
+    """
+    if not is_plain_name(device_id):
+        raise DataError(
+            f"{device_id!r:.99} cannot name a device. Use letters, digits and `._+-`, beginning with a letter or digit."
+        )
 
 
 def among(column: str, names: Sequence[str]) -> pc.Expression:

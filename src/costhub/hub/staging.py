@@ -224,9 +224,11 @@ def own_names() -> tuple[str, ...]:
         >>> "root" in own_names()
         False
     """
-    names = {socket.gethostname(), socket.gethostname().partition(".")[0], Path.home().name}
+    names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
     with contextlib.suppress(OSError, KeyError):  # a user without a name, as in some containers
         names.add(getpass.getuser())
+    with contextlib.suppress(RuntimeError):  # or without a home
+        names.add(Path.home().name)
     hardware = [text for d in load_devices() for text in (d.device_id, *d.aliases, d.model_name or "")]
     telling = (name for name in names if len(name) >= _SHORTEST_NAME and name.casefold() not in _COMMON_NAMES)
     return tuple(sorted(name for name in telling if not any(_holds_word(name, text) for text in hardware)))

@@ -52,6 +52,7 @@ def save_model(
             f"of {model.feature_spec}."
         )
     check_replaceable(folder)
+    folder = Path(os.path.abspath(folder))  # "." has no name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with ScratchFolder(folder.parent) as scratch:
         new = scratch.path / "new"

@@ -131,7 +131,7 @@ def imported(reference: str) -> Any:
         raise
     except AttributeError as error:
         raise ArgumentError(f"{place} has nothing named {name}; give FILE.py:NAME or MODULE:NAME.") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ArgumentError(f"{reference} cannot be imported: {class_and_line(error)}") from error
 
 

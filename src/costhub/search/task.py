@@ -245,7 +245,9 @@ class SearchTask:
         if np.isfinite(latency_s).any():
             scores = self._scores(candidates)
             cuts = range(self._batch, len(records), self._batch)
-            parts = zip(np.split(latency_s, cuts), np.split(scores, cuts), strict=True)
+            # The records come the fastest first; batches as they were measured have fast and slow programs alike.
+            mixed = np.random.default_rng(0).permutation(len(records))
+            parts = zip(np.split(latency_s[mixed], cuts), np.split(scores[mixed], cuts), strict=True)
             self.before = [TrialBatch(*part, waiting=0.0) for part in parts]
         self._own.add(candidates, results)
         with self.meter.stages.during(LEARNING):

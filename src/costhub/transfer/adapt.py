@@ -164,7 +164,8 @@ def adapt(
         method: A key of `METHODS`, or a method with its own options.
         trials: How many of the programs to learn from, a few from each workload in turn (see `round_robin`);
             all by default.
-        batch: Programs per batch; each batch tests the candidates before they learn from it (see `Guard`).
+        batch: Programs per batch, or a quarter of those before it if they are more; each batch tests the candidates
+            before they learn from it (see `Guard`).
         seed: The only source of randomness.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
@@ -189,7 +190,7 @@ def adapt(
         (48, 3, 'adapted')
     """
     learned = _programs_to_learn(programs, trials, seed)
-    places = np.split(np.arange(learned.n), range(batch, learned.n, batch))
+    places = np.split(np.arange(learned.n), _cuts(learned.n, batch))
     return adapt_to_batches(
         source,
         (learned.select(part) for part in places),
@@ -199,6 +200,23 @@ def adapt(
         on_batch=on_batch,
         progress=progress,
     )
+
+
+def _cuts(programs: int, batch: int) -> list[int]:
+    """Where batches end.
+
+    After each, the candidates are trained anew on all programs so far: with batches of one size, that would be
+    quadratic work for the thousands of programs of a stored dataset.
+
+    Example:
+        >>> _cuts(250, 32)
+        [32, 64, 96, 128, 160, 200]
+    """
+    cuts, end = [], batch
+    while end < programs:
+        cuts.append(end)
+        end += max(batch, end // 4)
+    return cuts
 
 
 def adapt_to_batches(

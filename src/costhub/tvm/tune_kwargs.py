@@ -26,6 +26,7 @@ def CostModel(  # noqa: N802
     device: Mapping[str, Any] | None = None,
     method: str = "brief",
     seed: int = 0,
+    pressure: float = 1.0,
     allow_other_kind: bool = False,
 ) -> Any:
     """A pretrained model as a MetaSchedule cost model, created like TVM's own ``XGBModel()``.
@@ -37,6 +38,8 @@ def CostModel(  # noqa: N802
         method: How the model learns from measurements: a key of
             `costhub.transfer.methods.by_name.METHODS`, such as ``frozen``.
         seed: Seeds the learning.
+        pressure: How strongly TVM's evolution prefers parents with high scores, see
+            `costhub.search.search_model.PositiveScores`.
         allow_other_kind: Accept a GPU model for a CPU, or the reverse, though it ranks about as well as chance.
 
     Returns:
@@ -61,7 +64,8 @@ def CostModel(  # noqa: N802
     loaded, _ = load_model(pull_resolved(found))
     log.info("Model %s (%s) for %s.", found.entry.name, loaded.arch, row["device_id"])
     register_errors()
-    return TvmCostModel(SearchModel(loaded.bind(complete_device_row(row)), method=find_method(method), seed=seed))
+    bound = loaded.bind(complete_device_row(row))
+    return TvmCostModel(SearchModel(bound, method=find_method(method), seed=seed, pressure=pressure))
 
 
 def tune_kwargs(
@@ -106,7 +110,9 @@ def tune_kwargs(
         UnknownNameError: No strategy has this name.
         CosthubError: As for `CostModel`.
     """
+    from costhub.collector.propose.spaces import DEFAULT
     from costhub.search.strategies.by_name import find_strategy
+    from costhub.search.strategies.strategy import pressure_of
     from costhub.search.tvm_seam import TvmBuilder, TvmRunner
 
     search = find_strategy(strategy) if isinstance(strategy, str) else strategy
@@ -116,7 +122,12 @@ def tune_kwargs(
     atexit.register(processes.close)
     return {
         "cost_model": CostModel(
-            model, device=measurer.device, method=method, seed=seed, allow_other_kind=allow_other_kind
+            model,
+            device=measurer.device,
+            method=method,
+            seed=seed,
+            pressure=pressure_of(search, DEFAULT),
+            allow_other_kind=allow_other_kind,
         ),
         "strategy": search.to_tvm(),
         "num_trials_per_iter": trials_per_round,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import costhub
 from costhub.api.estimating.estimate import PREDICTOR, estimate, find_row, load_predictor
 from costhub.api.estimating.result import MEASURED, PREDICTED
-from costhub.errors import ArgumentError, CosthubError, DeviceError, ModelError
+from costhub.errors import ArgumentError, CosthubError, DeviceError, ModelError, WorkloadError
 from costhub.hub.catalogue.devices import find_device
 from costhub.hub.catalogue.hubs import EMBEDDED, HUB_VARIABLE
 
@@ -167,3 +168,22 @@ def test_a_network_is_taken_apart_for_a_device_without_a_target() -> None:
 def test_a_device_error_names_the_probe() -> None:
     with pytest.raises(DeviceError, match="costhub probe"):
         find_row({"device_id": "board", "kind": "cpu"})
+
+
+def test_a_network_of_which_no_kernel_is_worth_tuning_is_refused() -> None:
+    import torch
+
+    program = torch.export.export(torch.nn.Linear(8, 8).eval(), (torch.zeros(1, 8),))
+
+    with pytest.raises(WorkloadError, match="network has no kernel that can be estimated: all do too little work"):
+        estimate({"network": program}, "amd-epyc-zen5-2c", progress=False)
+
+
+def test_a_predictor_that_was_trained_again_is_read_again(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(EMBEDDED / PREDICTOR, folder)
+    estimate("matmul.128x128x128", "amd-epyc-zen4-2c", predictor=folder, progress=False)
+
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(ModelError):
+        estimate("matmul.128x128x128", "amd-epyc-zen4-2c", predictor=folder, progress=False)

@@ -56,7 +56,7 @@ def test_warnings_count_where_they_are_to(costhub: Any, folder: Path) -> None:
 
 def test_json_and_the_manifest_hold_it_all(costhub: Any, folder: Path, searched: Path, tmp_path: Path) -> None:
     damage(folder)
-    network, manifest = str(searched.parent / "net.json"), tmp_path / "manifest.json"
+    network, manifest = str(searched.parent / "net.json"), tmp_path / "reports" / "manifest.json"
 
     output = costhub("doctor", str(folder), "--json", "--network", network, "--manifest", str(manifest))
 

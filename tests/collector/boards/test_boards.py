@@ -165,6 +165,12 @@ def test_a_board_that_was_probed_at_no_time_is_refused(boards: Boards, identity:
         boards.note(session_pool.BoardSession("vax:1", said, Child()))
 
 
+@pytest.mark.parametrize("said", ["{}", "no JSON", "[]", '{"device": 7}'])
+def test_a_board_of_another_version_is_told(boards: Boards, said: str) -> None:
+    with pytest.raises(DeviceError, match=r"board vax:1 does not say what it is as this version of costhub expects"):
+        boards.note(session_pool.BoardSession("vax:1", said, Child()))
+
+
 @pytest.mark.slow
 def test_boards_of_two_kinds_are_refused(boards: Boards, serve: Serve, identity: dict[str, Any]) -> None:
     boards.identify()

@@ -40,6 +40,16 @@ def test_a_good_program_has_latencies(builder: Builder, runner: Runner, programs
     assert len(ran.run_s) == runner.evaluator.repeat
 
 
+def test_threads_are_bound_though_this_process_leaves_its_own_unbound(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As `load_network` leaves it.
+    monkeypatch.setenv("TVM_BIND_THREADS", "0")
+    with Runner(target, threads=1) as alone:
+        alone.reference_s(quick=True)
+        assert alone._child.call(os.environ.get, "TVM_BIND_THREADS") == "1"
+
+
 def test_the_process_for_a_cpu_does_without_torch(runner: Runner) -> None:
     runner.reference_s(quick=True)
     assert runner._child.call(find_spec, "torch") is None
@@ -173,6 +183,14 @@ def test_arguments_beyond_the_memory_limit_cost_a_row(
     ran = runner.run(built.artifact or "", (("float32", (1 << 40,)),))
     assert ran.status == "run_error"
     assert "memory limit" in (ran.error or "")
+
+
+def test_a_default_program_that_does_not_run_is_not_run_again(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Runner(target) as runner:
+        first = runner.expected("/no/such/library.so", (), reduction=1)
+        monkeypatch.setattr(runner, "_result", lambda *_: pytest.fail("it was run again"))
+        assert runner.expected("/no/such/library.so", (), reduction=1) == first
+    assert first.status != "ok"
 
 
 def test_wrong_outputs_are_a_status_and_no_latency(

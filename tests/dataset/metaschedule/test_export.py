@@ -143,10 +143,11 @@ def test_rows_that_no_database_can_hold_are_counted(
         writer.append(measurement(51, workload_id="unknown"))
         known = data.workloads()["workload_id"].to_pylist()[0]
         writer.append(measurement(52, workload_id=known, run_s=[float("nan")]))
+        writer.append(measurement(53, workload_id="unknown", run_s=[float("nan")]))
 
     report = export(data, tmp_path / "db")
 
-    assert (report.records, report.without_workload, report.unusable) == (6, 2, 1)
+    assert (report.records, report.without_workload, report.unusable) == (6, 3, 1), "each row once"
 
 
 def test_workloads_that_tvm_takes_for_one_are_one(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,13 @@ def test_clear_empties_the_journal(path: Path, measurement: Any) -> None:
         journal.append(measurement(5))
 
     assert ids(path) == ["r00005"]
+
+
+def test_a_group_that_shares_a_folder_may_go_on_with_a_journal(path: Path, measurement: Any) -> None:
+    before = os.umask(0o002)
+    try:
+        Journal(path).close()
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664

@@ -34,7 +34,7 @@ from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
 from costhub.collector.workloads.network_kernels import TextWorkload
 from costhub.dataset.credit import check_rights
-from costhub.dataset.folder import DataFolder
+from costhub.dataset.folder import DataFolder, among
 from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.dataset.workload import module_to_json
@@ -201,10 +201,11 @@ class _Queue:
         self, folder: DataFolder, writer: MeasurementWriter, device_id: str, workloads: Sequence[WorkloadSpec]
     ) -> None:
         self.folder, self.writer, self.device_id = folder, writer, device_id
-        self.held = folder.measurements(device_id)
+        put = put_workloads(workloads, folder)
+        self.held = folder.select_measurements([device_id], where=among("workload_id", sorted({key for key, _ in put})))
         self.counts = Counter(self.held["workload_id"].to_pylist())
         self.workloads: dict[str, TextWorkload] = {}
-        for spec, (key, mod) in zip(workloads, put_workloads(workloads, folder), strict=True):
+        for spec, (key, mod) in zip(workloads, put, strict=True):
             if key not in self.workloads:
                 self.workloads[key] = TextWorkload(spec.name, spec.family, spec.networks, module_to_json(mod))
 

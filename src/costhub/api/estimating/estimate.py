@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.api.compile_inputs import check_llvm, data_folders, own_folders, refuse_llvm_options, refuse_unprintable
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
 from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
-from costhub.errors import ArgumentError, DeviceError
+from costhub.errors import ArgumentError, DeviceError, WorkloadError
 from costhub.hub.catalogue.devices import (
     OF_A_FILE,
     Device,
@@ -123,7 +123,11 @@ def _check(trials: int, interval: float) -> None:
 def _loaded(predictor: str | Path | LatencyPredictor) -> LatencyPredictor:
     if not isinstance(predictor, str | Path):
         return predictor
-    return load_predictor() if predictor == "auto" else _read(Path(predictor), None)
+    if predictor == "auto":
+        return load_predictor()
+    from costhub.models.latency.predictor import LatencyPredictor
+
+    return LatencyPredictor.load(Path(predictor))
 
 
 def load_predictor() -> LatencyPredictor:
@@ -200,7 +204,10 @@ def _jobs(
 
     text = json.dumps(target or _GENERIC)
     named = name_networks(subjects.networks)
-    return subjects.jobs(), {label: network_jobs([name], text, lowering) for label, name in named.items()}
+    found = {label: network_jobs([name], text, lowering) for label, name in named.items()}
+    if empty := [label for label, jobs in found.items() if not jobs]:
+        raise WorkloadError(f"{' and '.join(empty)} has no kernel that can be estimated: all do too little work.")
+    return subjects.jobs(), found
 
 
 def _kernels(

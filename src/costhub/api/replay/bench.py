@@ -17,6 +17,7 @@ from costhub.hub.catalogue.devices import device_rows
 from costhub.hub.catalogue.find import AUTO
 from costhub.hub.data import find_data
 from costhub.models.own_code import imported, learned_from, name_of, refuse_file_alone, scorer_given
+from costhub.names import refuse_text
 from costhub.progress import bar
 from costhub.search.replay.judge import ReplaySettings, replay
 from costhub.search.replay.strategies import REPLAY_STRATEGIES, WITHOUT_MODEL, ReplayFactory
@@ -142,6 +143,9 @@ def _scorers(model: Any, devices: Sequence[str], options: BenchOptions) -> dict[
 
 
 def _devices(options: BenchOptions) -> tuple[str, ...]:
+    refuse_text(options.devices, "The devices are")
+    if options.workloads < 1:
+        raise ArgumentError(f"The benchmark needs at least one workload of each device, got {options.workloads}.")
     if options.split is not None and options.data is None:
         raise ArgumentError("--split (split=...) divides measurements of your own; name them with --data (data=...).")
     if options.data is not None and len(options.devices) > 1:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from costhub.cli.shared.choices import WholeNumber
+from costhub.cli.shared.choices import PICTURE, WholeNumber
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import trials_per_workload_option
 from costhub.errors import ArgumentError
@@ -71,7 +71,7 @@ Example:
 )
 @click.option("--all", "every", is_flag=True, help="Include workloads that the model has learned from.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write scores and curves as JSON.")
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the curves (.png or .svg).")
+@click.option("--plot", type=PICTURE, help="Draw the curves (.png or .svg).")
 @click.option(
     "--t4", type=click.Path(path_type=Path, file_okay=False), help="Write every search to a folder in the T4 format."
 )

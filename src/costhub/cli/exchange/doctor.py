@@ -100,6 +100,8 @@ def command(
             raise click.UsageError(f"{option}.")
     from costhub.api.doctor import CleanCopy, doctor
 
+    if manifest is not None:
+        manifest.parent.mkdir(parents=True, exist_ok=True)  # before the work
     found = doctor(
         folder,
         target=target,

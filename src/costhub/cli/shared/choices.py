@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -174,6 +175,20 @@ class TrackerText(click.ParamType[str]):
         return "HOST:PORT"
 
 
+class PictureFile(click.Path):
+    """The file of a picture, PNG or SVG; another one is refused before the work."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        path = super().convert(value, param, ctx)
+        if path.suffix not in (".png", ".svg"):
+            self.fail(f"{path} is not the name of a picture; it must end in .png or .svg.", param, ctx)
+        return path
+
+
 class SharesText(click.ParamType["Shares"]):
     """What part of the programs comes from each source, as ``random=0.5,mutation=0.3,model=0.2``."""
 
@@ -268,6 +283,7 @@ OBJECTIVE = click.Choice(tuple(dict.fromkeys((*NETWORK_OBJECTIVES, *TREE_OBJECTI
 ISA = click.Choice(("sse4.2", "avx2", "avx512"))
 """Literally, since `ISA_LEVELS` lies where the machine is identified; a test compares the two."""
 TRACKER = TrackerText()
+PICTURE = PictureFile()
 SPACE = SpaceName()
 SHARES = SharesText()
 DATA = DataName()

@@ -278,10 +278,16 @@ def _read_identity(text: str, board: str) -> BoardIdentity:
     """Parses a board's own identification.
 
     Raises:
-        DeviceError: The time of its probe is not a valid time.
+        DeviceError: It is of another version of costhub, or the time of its probe is not a valid time.
     """
-    identity = BoardIdentity(**json.loads(text))
-    probed_at = identity.device.get("probed_at")
+    try:
+        identity = BoardIdentity(**json.loads(text))
+        probed_at = identity.device.get("probed_at")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DeviceError(
+            f"The board {board} does not say what it is as this version of costhub expects. Install the same version "
+            "on both."
+        ) from error
     if probed_at is not None:  # JSON has no times, the devices table has
         try:
             identity.device["probed_at"] = datetime.fromisoformat(probed_at)

@@ -79,6 +79,11 @@ def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:
     return tuple(sorted([*reversed(cores), *reversed(others)][:threads]))
 
 
+PINNED = {"TVM_BIND_THREADS": "1"}
+"""The environment for a process in which TVM binds its threads to CPUs when it is told to, whatever the parent of that
+process has set for its own."""
+
+
 def tvm_threads(threads: int | None = None) -> dict[str, str]:
     """The environment for a process in which TVM should use `threads` threads, by default one per core.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from costhub.collector.device.cpu_state import governor, tvm_threads
+from costhub.collector.device.cpu_state import PINNED, governor, tvm_threads
 from costhub.collector.device.identity import identify
 from costhub.collector.probe.bandwidth import LEVELS, ladder_sizes, level_gbs
 from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
@@ -93,7 +93,7 @@ def _take_all(
 ) -> dict[ProbeStep, ProbeAnswer]:
     answers: dict[ProbeStep, ProbeAnswer] = {}
     queue = steps * PASSES
-    environment = tvm_threads(setting.threads) if setting.device_kind == "cpu" else None
+    environment = {**tvm_threads(setting.threads), **PINNED} if setting.device_kind == "cpu" else None
     # Not shared: TVM binds the threads of a process to cores when they first compute.
     with Child(prepare=partial(prepare_probe, setting), environment=environment, is_shared=False) as child:
         for done, step in enumerate(queue):

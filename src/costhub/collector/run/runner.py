@@ -13,6 +13,7 @@ from typing import Any
 
 from costhub.collector.device.cpu_state import (
     ONE_CPU_PER_THREAD,
+    PINNED,
     core_count,
     cpu_list,
     pick_cpus,
@@ -96,10 +97,12 @@ class Runner:
         """Threads that a CPU program may use."""
         # Runs the default program of the workload, and the process in which it has run.
         self._expected: partial[RunResult] | None = None
+        # Default programs that did not run: each may take until its time limit.
+        self._failed: dict[str, RunResult] = {}
         self._expected_pid: int | None = None
         self._child = Child(
             prepare=partial(wake, device_kind, self.cpus),
-            environment={**tvm_threads(self.threads), **WITHOUT_TORCH} if self.cpus else None,
+            environment={**tvm_threads(self.threads), **PINNED, **WITHOUT_TORCH} if self.cpus else None,
             limits=limits or _limits(device_kind, CPU_ALLOWANCE_S + 2 * timeout_s * max(1, len(self.cpus))),
             # A process waiting for the next runner would hold on to GPU memory.
             is_shared=device_kind == "cpu",
@@ -189,10 +192,14 @@ class Runner:
             MeasureError: As for `run`.
         """
         self._expected = None
+        if artifact in self._failed:
+            return self._failed[artifact]
         run = partial(run_default, artifact, self.device_kind, arguments, reduction)
         ran = self._result(run, timeout_s)
         if ran.status == "ok":
             self._expected, self._expected_pid = run, self._child.pid
+        else:
+            self._failed[artifact] = ran
         return ran
 
     def run(

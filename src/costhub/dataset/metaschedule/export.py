@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +121,7 @@ def export_database(
         counts = selection.count()
         places = _write_workloads(workloads, pool, selection, counts, report)
         if best is None:
-            lines = _lines(pool, places, _usable_rows(selection.rows(), report))
+            lines = _lines(pool, places, _usable_rows(selection.rows(), places, report))
         else:
             lines = _best_lines(pool, selection, places, best)
         with bar(None if best else counts.total(), desc="export", unit="record", enabled=progress) as shown:
@@ -182,9 +182,13 @@ def _write_workloads(
     return places
 
 
-def _usable_rows(rows: Iterable[ExportRow], report: ExportReport) -> Iterator[ExportRow]:
-    """The rows that failed or have latencies."""
+def _usable_rows(
+    rows: Iterable[ExportRow], places: Container[str], report: ExportReport
+) -> Iterator[ExportRow]:
+    """The rows that failed or have latencies, of workloads that could be written; the others count already."""
     for row in rows:
+        if row.workload_id not in places:
+            continue
         if row.status == "ok" and not usable(row.run_s):
             report.unusable += 1
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from costhub.dataset.credit import is_replayed
-from costhub.dataset.folder import DataFolder
+from costhub.dataset.folder import DataFolder, refuse_device_name
 from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
 from costhub.dataset.metaschedule.import_workloads import (
@@ -185,8 +185,9 @@ def prepare_folder(
         report: Gets the columns in which the folder describes the device otherwise.
 
     Raises:
-        DataError: The folder describes the device as being of another kind.
+        DataError: The folder describes the device as being of another kind, or its id is no name.
     """
+    refuse_device_name(str(device["device_id"]))
     folder = DataFolder.create(out)
     known = {row["device_id"]: row for row in folder.devices().to_pylist()}.get(device["device_id"])
     if known is None:

@@ -106,7 +106,8 @@ class Journal:
         # Never through a link: rows would be appended to whatever it points to.
         self.rows, size = read_journal(path, follow=False)
         self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+        # As open() would: a group that may write the folder goes on with the collection of another member.
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
         if os.fstat(self._descriptor).st_size > size:
             os.ftruncate(self._descriptor, size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,8 @@ def network_curve(
         >>> network_curve([conv, relu], {"conv": 10.0, "relu": 1.0}, ["conv", "relu", "conv"])
         [(0, 93.0), (1, 73.0), (2, 72.0), (3, 52.0)]
     """
-    done = {r.workload: r.trials - sum(name == r.workload for name in order) for r in results}
+    timed = Counter(order)
+    done = {r.workload: r.trials - timed[r.workload] for r in results}
     best: dict[str, float | None] = {}
     at: dict[str, dict[int, float]] = {}
     for result in results:

@@ -129,6 +129,9 @@ def compile_kernels(
     """
     for name in FILES:
         (out.path / name).unlink(missing_ok=True)
+    # Also those of an interrupted compilation, whose report names none: a kernel may get no schedule this time.
+    for name in libraries:
+        (out.path / f"{file_name(name)}{target.suffix}").unlink(missing_ok=True)
     database = SearchDatabase(out.path)
     done: list[CompiledKernel] = []
     with ExitStack() as held:
@@ -149,7 +152,6 @@ def compile_kernels(
                 _keep(database, kernel.job, chosen, target.text)
             if chosen is not None and kernel.job.name in libraries:
                 library = out.path / f"{file_name(kernel.job.name)}{target.suffix}"
-                library.unlink(missing_ok=True)  # a link would be written through
                 shutil.copyfile(str(kernel.artifact), library)
                 found = replace(found, library=str(library))
             kernel.remove()
