@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from costhub.dataset.folder import FolderTables, chosen_devices
+from costhub.dataset.folder import FolderTables, Result, chosen_devices
 from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.shards.shard import MOST_FOOTER_BYTES, ROW_GROUP_ROWS, check_schema
 from costhub.dataset.shards.shard_set import SHARD_PATTERN
@@ -75,6 +75,19 @@ class RemoteFolder(FolderTables):
         for device_id in chosen_devices(self, sorted(shards), device_ids):
             for path in shards[device_id]:
                 yield from self._read(path, "measurements", columns, where, batch_rows)
+
+    def read_batches(
+        self,
+        read: Callable[[Iterable[pa.RecordBatch]], Result],
+        device_ids: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Result:
+        """Applies `read` to the batches of `iter_measurements`, and returns its result.
+
+        Raises:
+            DataError: As for `iter_measurements`.
+        """
+        return read(self.iter_measurements(device_ids, columns))
 
     def _measurements(self) -> dict[str, list[str]]:
         shards: dict[str, list[str]] = {}

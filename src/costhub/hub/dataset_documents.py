@@ -82,7 +82,7 @@ def data_facts(folder: str | Path) -> DataFacts:
         >>> data_facts(dataset_folders()["costhub/nvidia-h200"]).rows
         {'nvidia-h200': 2520}
     """
-    return count_facts(DataFolder.open(folder).iter_measurements(columns=_FACT_COLUMNS))
+    return DataFolder.open(folder).read_batches(count_facts, columns=_FACT_COLUMNS)
 
 
 def count_facts(batches: Iterable[pa.RecordBatch]) -> DataFacts:

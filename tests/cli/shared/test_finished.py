@@ -45,3 +45,16 @@ def test_a_file_of_a_newer_costhub_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match="newer"):
         finished_before(tmp_path, "ab")
+
+
+def test_what_a_named_file_and_a_model_folder_hold_counts(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    config, split = tmp_path / "model" / "config.json", tmp_path / "split.json"
+    seen = set()
+    for first, second in (("a", "b"), ("a2", "b"), ("a2", "b2")):
+        config.write_text(first)
+        split.write_text(second)
+        asked = asked_for({"name": str(tmp_path / "model"), "split": str(split), "out": "o"})
+        assert asked == asked_for({"name": str(tmp_path / "model"), "split": str(split), "out": "elsewhere"})
+        seen.add(asked)
+    assert len(seen) == 3

@@ -13,12 +13,12 @@ import pytest
 from costhub.dataset.features import compute as compute_module
 from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.cache_part import FAILED
-from costhub.dataset.features.compute import Chunk, compute_missing, extract_features, featurise
+from costhub.dataset.features.compute import Chunk, compute_missing, extract_features, featurise, read_chunks
 from costhub.dataset.features.program_key import key_array, keys_of_records
 from costhub.dataset.features.specs import SPECS, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
-from costhub.errors import MeasureError
+from costhub.errors import DataError, MeasureError
 from costhub.files import CACHE_VARIABLE
 from costhub.isolation.pool import STARVED, ChildPool, LostCall
 from costhub.isolation.process import key_of
@@ -61,6 +61,39 @@ def test_only_what_is_asked_for_is_computed(folder: DataFolder) -> None:
     # r00002 is of the workload that is not in the table.
     unknown = [NOT_COMPUTED]
     assert counts(folder, cache) == [*unknown, 1, *unknown, 1, *unknown, *unknown, FAILED, *unknown]
+
+
+def test_programs_are_found_though_a_writer_moves_the_shards_meanwhile(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, calls = DataFolder.iter_measurements, []
+
+    def moved(own: DataFolder, devices: Any, columns: Any) -> Iterator[pa.RecordBatch]:
+        calls.append(len(calls))
+        for place, batch in enumerate(read(own, devices, columns, batch_rows=3)):
+            if place == len(calls):
+                raise DataError("the shards have changed")
+            yield batch
+
+    monkeypatch.setattr(DataFolder, "iter_measurements", moved)
+    found = [key for chunk in read_chunks(folder, "cpu0", keys_of(folder)) for key in chunk.keys]
+
+    assert calls == [0, 1, 2]
+    known = {key.as_py() for key in keys_of(folder, ["r00000", "r00001", "r00003", "r00004", "r00006", "r00007"])}
+    assert len(found) == len(set(found)) == len(known)
+    assert set(found) == known
+
+
+def test_a_folder_that_cannot_be_read_is_not_read_for_ever(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: Any) -> Iterator[pa.RecordBatch]:
+        raise DataError("it is damaged")
+        yield
+
+    monkeypatch.setattr(DataFolder, "iter_measurements", damaged)
+    with pytest.raises(DataError, match="it is damaged"):
+        list(read_chunks(folder, "cpu0", keys_of(folder)))
 
 
 def test_what_was_computed_before_an_interruption_is_kept(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from costhub.cards.adaptation import ADAPTATION, ADAPTATION_VERSION, masks_table
 from costhub.errors import ModelError
-from costhub.files import read_regular, refuse_newer
+from costhub.files import hash_regular, read_regular, refuse_newer
 from costhub.terminal_text import clean, counted
 
 MAX_ADAPTATION_BYTES = 64 << 20
@@ -24,7 +24,8 @@ def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
     """Identifies what a command asks for, without naming it: a model folder may be published.
 
     Args:
-        arguments: Name -> value, of all options; where the model goes and how it is shown make no difference.
+        arguments: Name -> value, of all options; where the model goes and how it is shown make no difference. Of
+            files and model folders, what they hold counts as well.
         data: The data folder whose rows it learns from; None where the rows are measured by the command.
 
     Example:
@@ -36,11 +37,23 @@ def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
     from costhub.versions import costhub_version
 
     told = {name: value for name, value in arguments.items() if name not in _NOT_ASKED}
+    told["contents"] = {name: digest for name, value in told.items() if (digest := _content(value))}
     told["costhub"] = costhub_version()
     if data is not None:
         rows = DataFolder.open(data).measurements(columns=["status"]).num_rows  # of journals, too
         told |= {"revision": tables_revision(data), "rows": rows}
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _content(value: Any) -> str | None:
+    """A hash of the file that an argument names, or of the configuration in a model folder, which each training writes
+    anew; None for any other value."""
+    from costhub.models.folder import CONFIG
+
+    if not isinstance(value, str | Path):
+        return None
+    path = Path(value) / CONFIG if Path(value).is_dir() else Path(value)
+    return hash_regular(path)[0] if path.is_file() else None
 
 
 def finished_before(out: Path, asked: str) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ import itertools
 import logging
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.workload import module_from_json
-from costhub.errors import WorkloadError
+from costhub.errors import DataError, WorkloadError
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import MOST_CHILDREN, STARVED, ChildPool, LostCall, load_tvm
 from costhub.progress import bar
@@ -110,7 +110,7 @@ def read_chunks(folder: DataFolder, device_id: str, keys: pa.Array) -> Iterator[
     modules = modules_of(folder)
     program_keys = ProgramKeys(modules)
     left = np.ones(len(keys), dtype=bool)
-    for batch in folder.iter_measurements([device_id], KEY_COLUMNS):
+    for batch in _unmoved(lambda: folder.iter_measurements([device_id], KEY_COLUMNS), lambda: int(left.sum())):
         # Keys of the very bytes used for the features, whatever an earlier read of the folder returned.
         own = program_keys.of(batch)
         place = pc.index_in(own, value_set=keys).fill_null(-1).to_numpy()
@@ -118,6 +118,23 @@ def read_chunks(folder: DataFolder, device_id: str, keys: pa.Array) -> Iterator[
         left[place[is_chosen]] = False
         chosen = pa.array(is_chosen)
         yield from chunks_of_rows(batch.filter(chosen).to_pylist(), own.filter(chosen).to_pylist(), modules)
+
+
+def _unmoved(batches: Callable[[], Iterator[pa.RecordBatch]], left: Callable[[], int]) -> Iterator[pa.RecordBatch]:
+    """Batches of a folder, from the beginning again where a writer has moved its shards meanwhile.
+
+    Args:
+        batches: Opens the folder.
+        left: How much is still to be found; if it does not fall, the folder is damaged.
+    """
+    while True:
+        before = left()
+        try:
+            yield from batches()
+            return
+        except DataError:
+            if left() == before:
+                raise
 
 
 def _is_first(places: IntArray) -> npt.NDArray[np.bool_]:

@@ -37,7 +37,7 @@ def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -
     """
     columns = [PROGRAM_KEY, "error", "run_s", *_NAMES]
     nothing = pa.RecordBatch.from_pylist([], schema=empty_table("measurements", columns).schema)
-    batches = [_reduced(batch) for batch in folder.iter_measurements(device_ids, columns)]
+    batches = folder.read_batches(lambda read: [_reduced(batch) for batch in read], device_ids, columns)
     # One dictionary for all batches: Arrow cannot group by columns whose chunks have different ones.
     table = pa.Table.from_batches(batches, _reduced(nothing).schema).unify_dictionaries().combine_chunks()
     return table.append_column("operator", _operators(table, folder.workloads(["workload_id", "operator"])))
