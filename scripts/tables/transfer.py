@@ -284,6 +284,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "evolution_emeraldrapids": evolution_table,
     "proposals": proposals_table,
     "proposals_emeraldrapids": proposals_table,
+    "proposals_near": proposals_table,
     "proposals_pressure": proposals_table,
     "more_data": more_data_table,
     "more_data_again": more_data_table,
