@@ -97,9 +97,9 @@ class Runner:
         """Threads that a CPU program may use."""
         # Runs the default program of the workload, and the process in which it has run.
         self._expected: partial[RunResult] | None = None
+        self._expected_pid: int | None = None
         # Default programs that did not run: each may take until its time limit.
         self._failed: dict[str, RunResult] = {}
-        self._expected_pid: int | None = None
         self._child = Child(
             prepare=partial(wake, device_kind, self.cpus),
             environment={**tvm_threads(self.threads), **PINNED, **WITHOUT_TORCH} if self.cpus else None,
