@@ -289,5 +289,6 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "more_data": more_data_table,
     "more_data_again": more_data_table,
     "more_kinds": more_data_table,
+    "more_kinds_again": more_data_table,
 }
 """Name of a result file without its suffix -> its renderer."""
