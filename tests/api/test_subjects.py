@@ -125,9 +125,7 @@ def test_an_exported_program_is_a_file_and_a_torch_module_is_told_to_be_exported
 def test_two_networks_in_memory_of_one_name_are_refused(tmp_path: Path) -> None:
     import torch
 
-    first, second = (
-        torch.export.export(torch.nn.Linear(4, width).eval(), (torch.zeros(1, 4),)) for width in (2, 3)
-    )
+    first, second = (torch.export.export(torch.nn.Linear(4, width).eval(), (torch.zeros(1, 4),)) for width in (2, 3))
 
     with pytest.raises(WorkloadError, match="Two networks in memory are called network: pass a dictionary"):
         read_subjects([first, second], tmp_path / "out")

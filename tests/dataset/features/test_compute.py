@@ -84,9 +84,7 @@ def test_programs_are_found_though_a_writer_moves_the_shards_meanwhile(
     assert set(found) == known
 
 
-def test_a_folder_that_cannot_be_read_is_not_read_for_ever(
-    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_read_is_not_read_for_ever(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def damaged(*_: Any) -> Iterator[pa.RecordBatch]:
         raise DataError("it is damaged")
         yield

@@ -182,9 +182,7 @@ def _write_workloads(
     return places
 
 
-def _usable_rows(
-    rows: Iterable[ExportRow], places: Container[str], report: ExportReport
-) -> Iterator[ExportRow]:
+def _usable_rows(rows: Iterable[ExportRow], places: Container[str], report: ExportReport) -> Iterator[ExportRow]:
     """The rows that failed or have latencies, of workloads that could be written; the others count already."""
     for row in rows:
         if row.workload_id not in places:
