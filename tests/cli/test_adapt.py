@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costhub.cards.model_card import is_as_rendered
 from costhub.api.subjects import Subjects
+from costhub.cards.model_card import is_as_rendered
 from costhub.cli.adapt import AdaptedModel, _advice, _check_live
 from costhub.cli.main import run
 from costhub.collector.device.identity import identify

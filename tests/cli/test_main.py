@@ -48,7 +48,14 @@ def test_help_lists_every_verb_without_importing_one() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
 
     assert [verb for verb in VERBS if f"\n  {verb} " not in done.stdout] == []
-    assert done.stdout.splitlines()[-1] == str(["costhub.cli.main", "costhub.cli.shared", "costhub.cli.shared.groups"])
+    assert done.stdout.splitlines()[-1] == str(
+        [
+            "costhub.cli.main",
+            "costhub.cli.shared",
+            "costhub.cli.shared.groups",
+            "costhub.cli.shared.interaction",
+        ]
+    )
 
 
 def test_help_groups_the_verbs_by_what_people_come_for_and_tune_is_first(costhub: Any) -> None:

@@ -220,14 +220,14 @@ def test_a_hidden_size_other_than_that_of_the_file_is_refused(saved: Path) -> No
         load_model(saved)
 
 
-def test_a_model_is_saved_in_the_current_folder(
-    fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_current_folder_is_not_replaced(fitted: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     monkeypatch.chdir(tmp_path / "model")
+    model, info = fitted("gbt")
 
-    for _ in range(2):
-        save_model(*fitted("gbt"), Path())
+    for name in (".", tmp_path / "model"):
+        with pytest.raises(ModelError, match="is the current folder"):
+            save_model(model, name, info)
 
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    assert load_model(tmp_path / "model")[0].arch == "gbt"
+    save_model(model, "inside", info)
+    assert load_model(tmp_path / "model" / "inside")[0].arch == "gbt"

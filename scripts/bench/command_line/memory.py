@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
@@ -60,7 +61,7 @@ def peak_of(words: Sequence[str]) -> Peak:
     Raises:
         ClickException: The command failed.
     """
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     environment = {**os.environ, **checkout_path()}
     peak = Peak()
     with subprocess.Popen([sys.executable, "-m", "costhub", *words], env=environment, **quiet) as running:

@@ -261,8 +261,7 @@ def command(
     else:
         _refuse_stored(chosen, data)
         _check_live(what, where, None if allow_other_kind else named)
-        place = out.absolute()  # "." has no name
-        folder = Path(data) if data else place.with_name(f"{place.name}-data")
+        folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials, stop = trials or TRIALS, stop or DEFAULT_STOP
         measured: dict[str, Any] = {"suites": what.workloads, "networks": what.networks, "trials": trials, "seed": seed}
         opened = live_target(folder, where=where, contributor=contributor, check=check, **measured)

@@ -52,7 +52,6 @@ def save_model(
             f"of {model.feature_spec}."
         )
     check_replaceable(folder)
-    folder = Path(os.path.abspath(folder))  # "." has no name
     folder.parent.mkdir(parents=True, exist_ok=True)
     with ScratchFolder(folder.parent) as scratch:
         new = scratch.path / "new"
@@ -107,11 +106,17 @@ def check_replaceable(folder: str | Path) -> None:
     """Refuses a folder to which `save_model` would not write; call it before hours of training.
 
     Raises:
-        ModelError: There is something that is neither an empty folder nor one of costhub's models.
+        ModelError: There is something that is neither an empty folder nor one of costhub's models, or it is the
+            current folder.
     """
     folder = Path(folder)
     if not folder.exists() and not folder.is_symlink():
         return
+    if folder.samefile(os.curdir):
+        raise ModelError(
+            f"{folder} is the current folder. A model replaces a whole folder, and you would be left in one that is "
+            "gone: give the name of another folder."
+        )
     try:
         empty = not any(folder.iterdir())
         if not empty:

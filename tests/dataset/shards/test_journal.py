@@ -110,6 +110,7 @@ def test_clear_empties_the_journal(path: Path, measurement: Any) -> None:
 
 
 def test_a_group_that_shares_a_folder_may_go_on_with_a_journal(path: Path, measurement: Any) -> None:
+    path.unlink(missing_ok=True)
     before = os.umask(0o002)
     try:
         Journal(path).close()

@@ -183,7 +183,7 @@ class PictureFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
-        path = super().convert(value, param, ctx)
+        path = Path(str(super().convert(value, param, ctx)))
         if path.suffix not in (".png", ".svg"):
             self.fail(f"{path} is not the name of a picture; it must end in .png or .svg.", param, ctx)
         return path

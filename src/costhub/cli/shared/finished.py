@@ -46,8 +46,7 @@ def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
 
 
 def _content(value: Any) -> str | None:
-    """A hash of the file that an argument names, or of the configuration in a model folder, which each training writes
-    anew; None for any other value."""
+    """A hash of the file that an argument names, or of what a training writes into a model folder; None for others."""
     from costhub.models.folder import CONFIG
 
     if not isinstance(value, str | Path):

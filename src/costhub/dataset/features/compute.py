@@ -110,7 +110,7 @@ def read_chunks(folder: DataFolder, device_id: str, keys: pa.Array) -> Iterator[
     modules = modules_of(folder)
     program_keys = ProgramKeys(modules)
     left = np.ones(len(keys), dtype=bool)
-    for batch in _unmoved(lambda: folder.iter_measurements([device_id], KEY_COLUMNS), lambda: int(left.sum())):
+    for batch in _unmoved(lambda: folder.iter_measurements([device_id], KEY_COLUMNS)):
         # Keys of the very bytes used for the features, whatever an earlier read of the folder returned.
         own = program_keys.of(batch)
         place = pc.index_in(own, value_set=keys).fill_null(-1).to_numpy()
@@ -120,21 +120,24 @@ def read_chunks(folder: DataFolder, device_id: str, keys: pa.Array) -> Iterator[
         yield from chunks_of_rows(batch.filter(chosen).to_pylist(), own.filter(chosen).to_pylist(), modules)
 
 
-def _unmoved(batches: Callable[[], Iterator[pa.RecordBatch]], left: Callable[[], int]) -> Iterator[pa.RecordBatch]:
+def _unmoved(batches: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Batches of a folder, from the beginning again where a writer has moved its shards meanwhile.
 
-    Args:
-        batches: Opens the folder.
-        left: How much is still to be found; if it does not fall, the folder is damaged.
+    Raises:
+        DataError: It cannot be read: this time, reading came no further than before.
     """
+    most = 0
     while True:
-        before = left()
+        rows = 0
         try:
-            yield from batches()
+            for batch in batches():
+                rows += batch.num_rows
+                yield batch
             return
         except DataError:
-            if left() == before:
+            if rows <= most:
                 raise
+            most = rows
 
 
 def _is_first(places: IntArray) -> npt.NDArray[np.bool_]:
