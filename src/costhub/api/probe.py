@@ -76,13 +76,9 @@ def probe(
             shown.set_postfix_str(what, refresh=False)
             shown.update(1)
 
+        kind, threads = str(local.row["kind"]), local.threads
         found = measure(
-            local.target,
-            device=local.row,
-            device_kind=str(local.row["kind"]),
-            threads=local.threads,
-            budget_s=budget_s,
-            on_step=show,
+            local.target, device=local.row, device_kind=kind, threads=threads, budget_s=budget_s, on_step=show
         )
     row = {**local.row, "target": json.dumps(local.target), **found}
     _check_plausible(row)

@@ -120,15 +120,9 @@ def tune_kwargs(
     processes = ExitStack()
     measurer = processes.enter_context(_measurer(as_json, tracker, key))
     atexit.register(processes.close)
+    learning: dict[str, Any] = {"method": method, "seed": seed, "pressure": pressure_of(search, DEFAULT)}
     return {
-        "cost_model": CostModel(
-            model,
-            device=measurer.device,
-            method=method,
-            seed=seed,
-            pressure=pressure_of(search, DEFAULT),
-            allow_other_kind=allow_other_kind,
-        ),
+        "cost_model": CostModel(model, device=measurer.device, allow_other_kind=allow_other_kind, **learning),
         "strategy": search.to_tvm(),
         "num_trials_per_iter": trials_per_round,
         "builder": TvmBuilder(measurer.builder),

@@ -127,11 +127,9 @@ def compile_kernels(
         ScoreError: The model gives no usable scores.
         MeasureError: A process for building or running cannot be started.
     """
-    for name in FILES:
+    # Also the libraries of an interrupted compilation, whose report names none: a kernel may get no schedule this time.
+    for name in (*FILES, *(f"{file_name(each)}{target.suffix}" for each in libraries)):
         (out.path / name).unlink(missing_ok=True)
-    # Also those of an interrupted compilation, whose report names none: a kernel may get no schedule this time.
-    for name in libraries:
-        (out.path / f"{file_name(name)}{target.suffix}").unlink(missing_ok=True)
     database = SearchDatabase(out.path)
     done: list[CompiledKernel] = []
     with ExitStack() as held:
