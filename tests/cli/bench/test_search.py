@@ -60,7 +60,7 @@ def test_a_strategy_of_a_file_needs_no_model(data: Path, costhub: Any, tmp_path:
     ("options", "words"),
     [
         (("--strategy", "genetics"), "Did you mean genetic"),
-        (("--plot", "curves.pdf"), "--plot writes .png or .svg"),
+        (("--plot", "curves.pdf"), "it must end in .png or .svg"),
         (("--seeds", "0"), "--seeds"),
         (("--model", "none"), "The strategy model needs a model"),
         (("--device", "nvidia-h200"), "no workloads of nvidia-h200"),

@@ -9,7 +9,6 @@ import click
 from costhub.cli.shared.choices import PICTURE, WholeNumber
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import trials_per_workload_option
-from costhub.errors import ArgumentError
 from costhub.files import write_replacing
 
 EXAMPLE = """
@@ -99,8 +98,6 @@ def command(
     from. The score is 1 for a search that finds the optimum at once, 0 for random search, and below 0 for a worse one.
     A file of your own is run as is.
     """
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise ArgumentError(f"--plot writes .png or .svg, got {plot}.")
     from costhub.api.replay.bench import BenchOptions, bench_search
     from costhub.search.replay.judge import ReplaySettings
 
