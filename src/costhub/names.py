@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from costhub.errors import ArgumentError, WorkloadError
+from costhub.errors import ArgumentError, DataError, WorkloadError
 
 EMULATOR = "emulator"
 """The vendor of an emulated CPU: measurements there are of the emulation."""
@@ -78,3 +78,18 @@ def is_plain_name(value: object, *, most: int | None = None) -> bool:
         (True, False, False, False)
     """
     return isinstance(value, str) and _PLAIN.fullmatch(value) is not None and (most is None or len(value) <= most)
+
+
+def refuse_device_name(device_id: str) -> None:
+    """Refuses an id of a device under which no command would find its measurements.
+
+    Raises:
+        DataError: It is not a plain name.
+
+    Example:
+        >>> refuse_device_name("amd-epyc-zen5-2c")
+    """
+    if not is_plain_name(device_id):
+        raise DataError(
+            f"{device_id!r:.99} cannot name a device. Use letters, digits and `._+-`, beginning with a letter or digit."
+        )

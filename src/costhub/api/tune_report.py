@@ -84,10 +84,13 @@ def stopped_before(
     if not earlier or not isinstance(told, dict) or (told.get("rule"), told.get("cap")) != (rule, cap):
         return None
     is_count = isinstance(told.get("trials"), int) and 0 < told["trials"] <= cap
-    # The report also keeps the rows of searches before the last one, which is the one that ended.
-    older = {name for search in earlier.get("earlier", ()) for name in search["workloads"]}
-    own = {row["workload"] for row in earlier["workloads"]} - older
+    own = _of_last_search(earlier["workloads"], earlier.get("earlier", ()))
     return told if is_count and set(names) == own else None
+
+
+def _of_last_search(rows: Iterable[Mapping[str, Any]], older: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The workloads of the last search of a folder, whose report also keeps the rows of those before it."""
+    return {row["workload"] for row in rows}.difference(*(search["workloads"] for search in older))
 
 
 def warn_of_other_target(out: Path, earlier: Mapping[str, Any] | None, device_id: str, target: str) -> None:
@@ -143,9 +146,8 @@ def warn_of_other_model(
     if earlier is None:
         return
     older = [each for each in earlier.get("earlier", ()) if each.get("device", device_id) == device_id]
-    own = {row["workload"] for row in earlier["workloads"] if row.get("device", earlier.get("device")) == device_id}
-    rest = own.difference(*(search["workloads"] for search in older))
-    searches = [{"model": earlier.get("model"), "workloads": rest}, *older]
+    rows = [row for row in earlier["workloads"] if row.get("device", earlier.get("device")) == device_id]
+    searches = [{"model": earlier.get("model"), "workloads": _of_last_search(rows, older)}, *older]
     models = [str(each["model"]) for each in searches if each.get("model") and workloads & set(each["workloads"])]
     others = sorted({model for model in models if model != name})
     if others:

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from costhub.cli.shared.choices import MODEL, WholeNumber
-from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
     ListingCommand,
     allow_other_kind_option,
@@ -138,8 +137,7 @@ def command(
         allow_other_kind=allow_other_kind,
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )
-    with interruptible():
-        compiled = compile(list(workloads), out, model=model_name, device=device, options=options, seed=seed)
+    compiled = compile(list(workloads), out, model=model_name, device=device, options=options, seed=seed)
     click.echo(json.dumps(compiled.summary) if as_json else str(compiled))
     wrong = [network.error for network in compiled.networks if network.error]
     if wrong:

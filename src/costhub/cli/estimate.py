@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from costhub.cli.shared.choices import DecimalNumber
-from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
     ListingCommand,
     fast_math_option,
@@ -72,6 +71,5 @@ def command(
     """
     from costhub.api.estimating.estimate import estimate
 
-    with interruptible():
-        found = estimate(list(workloads), device, trials=trials, interval=interval, data=folders, fast_math=fast_math)
+    found = estimate(list(workloads), device, trials=trials, interval=interval, data=folders, fast_math=fast_math)
     click.echo(found.to_json() if as_json else str(found), nl=not as_json)

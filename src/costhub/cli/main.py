@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -180,7 +178,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     session = GroupOptions()
     try:
         args = None if arguments is None else list(arguments)
-        with _interruptible():
+        with interruptible():
             result = group.main(args=args, prog_name="costhub", standalone_mode=False, obj=session)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -193,13 +191,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _explain(error)
     # Without standalone mode click returns the code of ctx.exit(), or what the verb returned, which is None.
     return result if isinstance(result, int) else 0
-
-
-def _interruptible() -> contextlib.AbstractContextManager[None]:
-    """Lets every verb end in order when it is told to, so that copies and scratch folders go."""
-    if threading.current_thread() is not threading.main_thread():
-        return contextlib.nullcontext()  # only the main thread may set what a signal does
-    return interruptible()
 
 
 def _explain(error: BaseException) -> int:

@@ -28,7 +28,7 @@ from costhub.dataset.shards.shard_set import (
 )
 from costhub.dataset.shards.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
-from costhub.names import is_plain_name
+from costhub.names import refuse_device_name
 
 _TABLES = ("measurements", "devices", "workloads")
 """The folders of a data folder; the first one marks it, even if creating the rest is interrupted."""
@@ -334,21 +334,6 @@ def first_of_each(table: pa.Table, key: str) -> pa.Table:
     numbered = pa.table({"key": table[key], "row": pa.array(range(table.num_rows), pa.int64())})
     first = numbered.group_by("key").aggregate([("row", "min")])["row_min"]
     return table.take(first.take(pc.sort_indices(first)))
-
-
-def refuse_device_name(device_id: str) -> None:
-    """Refuses an id of a device under which no command would find its measurements.
-
-    Raises:
-        DataError: It is not a plain name.
-
-    Example:
-        >>> refuse_device_name("amd-epyc-zen5-2c")
-    """
-    if not is_plain_name(device_id):
-        raise DataError(
-            f"{device_id!r:.99} cannot name a device. Use letters, digits and `._+-`, beginning with a letter or digit."
-        )
 
 
 def among(column: str, names: Sequence[str]) -> pc.Expression:

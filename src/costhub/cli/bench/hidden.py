@@ -8,8 +8,6 @@ from typing import Any
 
 import click
 
-from costhub.cli.shared.interaction import interruptible
-
 HIDE = """
 \b
 Example:
@@ -82,8 +80,7 @@ def submit(task: Path, model: str, out: Path, about: tuple[str, ...], as_json: b
     said = dict(_pair(text) for text in about)
     from costhub.api.hidden import submit_scores
 
-    with interruptible():
-        made = submit_scores(task, model, out, about=said)
+    made = submit_scores(task, model, out, about=said)
     click.echo(json.dumps({**made.about, "programs": len(made.scores), "out": str(out)}) if as_json else made)
 
 

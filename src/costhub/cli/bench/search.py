@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from costhub.cli.shared.choices import PICTURE, WholeNumber
-from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import trials_per_workload_option
 from costhub.files import write_replacing
 
@@ -113,8 +112,7 @@ def command(
     )
     if out is not None:  # before minutes of search
         out.parent.mkdir(parents=True, exist_ok=True)
-    with interruptible():
-        result = bench_search(strategy, None if model == "none" else model, options=options)
+    result = bench_search(strategy, None if model == "none" else model, options=options)
     if out is not None:
         write_replacing(out, result.to_json().encode())
     if plot is not None:

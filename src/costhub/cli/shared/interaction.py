@@ -6,6 +6,7 @@ import contextlib
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -18,7 +19,9 @@ from costhub.terminal_text import counted, for_stream, shown
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Makes SIGTERM and a closing terminal interrupt the block as ^C does.
+    """Makes SIGTERM and a closing terminal interrupt the block as ^C does, so that copies and scratch folders go.
+
+    Each verb runs in such a block. One that says something of its own when it is interrupted has another inside.
 
     Only the first signal counts: both often arrive twice, at the process and at its group, and must not
     interrupt the cleanup. Signals that were ignored before stay ignored: a shell ignores ^C for commands in
@@ -27,6 +30,9 @@ def interruptible() -> Iterator[None]:
     Whatever leaves the block after a signal is an interruption: TVM carries a KeyboardInterrupt through its C++ as a
     RuntimeError, which would look like a failure.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set what a signal does
+        return
     came: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -80,8 +80,8 @@ def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:
 
 
 PINNED = {"TVM_BIND_THREADS": "1"}
-"""The environment for a process in which TVM binds its threads to CPUs when it is told to, whatever the parent of that
-process has set for its own."""
+"""For the environment of a process that measures: TVM obeys there when its threads are bound to CPUs. The parent may
+have turned that off for itself (`load_network` does), and its children would inherit it."""
 
 
 def tvm_threads(threads: int | None = None) -> dict[str, str]:

@@ -351,11 +351,11 @@ class _Examiner:
         counted = found.workloads[workload.first]
         counted.records += 1
         failed = latency_s is None and record.was_measured
-        if not record.was_measured:
-            found.log.add("DB21", where, UNMEASURED)
-        elif latency_s is None:
+        if failed:
             counted.failed += 1
             found.log.add("DB17", where, record.error or "")
+        elif latency_s is None:
+            found.log.add("DB21", where, UNMEASURED)
         else:
             counted.best_s = min(latency_s, counted.best_s or latency_s)
         checksum, digest = line_digest(candidate.line.text), self._digest(record, workload)

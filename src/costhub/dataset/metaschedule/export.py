@@ -196,8 +196,8 @@ def _usable_rows(rows: Iterable[ExportRow], places: Container[str], report: Expo
 def _lines(
     pool: ExportPool, places: Mapping[str, _DatabaseWorkload], rows: Iterable[ExportRow]
 ) -> Iterator[tuple[ExportRow, str | None]]:
-    """Yields each row with its line, in order; None if TVM cannot replay it."""
-    ahead, behind = itertools.tee(_chunks_of_rows(row for row in rows if row.workload_id in places))
+    """Yields each row, all of workloads in `places`, with its line, in order; None if TVM cannot replay it."""
+    ahead, behind = itertools.tee(_chunks_of_rows(rows))
     calls = (
         (places[chunk[0].workload_id].module_json, chunk[0].target, tuple((r.trace, r.run_s) for r in chunk))
         for chunk in ahead

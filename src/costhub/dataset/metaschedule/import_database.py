@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from costhub.dataset.credit import is_replayed
-from costhub.dataset.folder import DataFolder, refuse_device_name
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
 from costhub.dataset.metaschedule.import_workloads import (
@@ -36,6 +36,7 @@ from costhub.dataset.metaschedule.sqlite_form import sqlite_as_json, sqlite_file
 from costhub.dataset.schema import PROBED, table_from_rows
 from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
+from costhub.names import refuse_device_name
 from costhub.progress import bar
 
 MOST_LINE_BYTES = 8 << 20

@@ -14,7 +14,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError, DeviceError, class_and_line
 from costhub.files import cache_root, read_regular, refuse_newer, write_replacing
 from costhub.hub.catalogue.hubs import hub_roots
-from costhub.names import is_plain_name
+from costhub.names import refuse_device_name
 
 MAX_INDEX_BYTES = 16 << 20
 """Size limit of an index, which takes about two kB per device."""
@@ -76,11 +76,7 @@ class Device:
         for key in ("device_id", "kind"):
             if not isinstance(row.get(key), str) or not row[key]:
                 raise DataError(f"A device needs a {key}, got {row.get(key)!r:.99} in {dict(row)!r:.300}.")
-        if not is_plain_name(row["device_id"]):
-            raise DataError(
-                f"{row['device_id']!r:.99} cannot name a device. Use letters, digits and `._+-`, beginning with a "
-                "letter or digit."
-            )
+        refuse_device_name(row["device_id"])
         columns = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
         for key in ("aliases", "isa_features"):
             if not isinstance(columns.get(key, ()), list | tuple):
