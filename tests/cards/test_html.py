@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from costhub.cards.html import html_figure, html_page, html_table
+from costhub.cards.html import html_page, render_part
 from costhub.cards.tables import TableColumn, number
 
 
@@ -29,8 +29,8 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "a&b", '"><img src=x onerror=y>', "</style>"])
 def test_texts_are_only_text(text: str) -> None:
-    table = html_table([{"name": text, "us": 1.25}], [TableColumn("name", text), number("us", "us", ".1f")])
-    page = Tags(html_page(text, [table, html_figure("<svg></svg>", text)]))
+    table = render_part("table", [{"name": text, "us": 1.25}], [TableColumn("name", text), number("us", "us", ".1f")])
+    page = Tags(html_page(text, [table, render_part("figure", "<svg></svg>", text)]))
 
     assert not {"script", "img", "b"} & set(page.tags)
     assert page.tags.count("style") == 1
@@ -45,7 +45,7 @@ def test_it_may_load_and_run_nothing_and_knows_the_dark() -> None:
 
 
 def test_numbers_stand_on_the_right_and_gaps_are_dashes() -> None:
-    table = html_table([{"us": 1.25}, {}], [number("us", "us", ".1f")])
+    table = render_part("table", [{"us": 1.25}, {}], [number("us", "us", ".1f")])
 
     assert '<td class="right">1.2</td>' in table
     assert '<td class="right">-</td>' in table

@@ -68,7 +68,10 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
     model, info = load_model(out)
     assert (model.arch, info.device_id, info.base, info.data_rows) == ("mlp", "acme-two", "local/source", 40)
     assert not set(info.train_workloads) & set(info.test_workloads)
+    before = load_model(source)[1]
+    assert (info.base_devices, info.base_workloads) == (before.device_ids, before.train_workloads)
     card = (out / "README.md").read_text()
+    assert "the adaptation learned from none of them, but the model that was adapted may have." in card
     assert is_as_rendered(card)
     assert "| continued from | local/source |" in card
     assert "| carried over by | lottery, 40 trials, " in card
@@ -83,6 +86,21 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
         assert f"]({picture})" in card
     assert f"Wrote {out}: mlp for acme-two, from local/source and 40 trials." in shown.out
+
+
+def test_workloads_that_the_source_has_learned_from_on_the_device_are_left_out_of_the_figures(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = tmp_path / "theirs"
+
+    assert adapt(source, same, tmp_path / "first", "--method", "frozen", "--seed", "3") == 0
+
+    before, info = load_model(source)[1], load_model(tmp_path / "first")[1]
+    said = capsys.readouterr().err
+    assert "has already learned from" in said
+    assert "held-out workload" in said
+    assert "the figures leave them out" in said
+    assert not set(before.train_workloads) & set(info.test_workloads)
 
 
 def test_the_result_as_json(source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

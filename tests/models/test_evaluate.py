@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from costhub.dataset.programs import Programs, workload_uses
-from costhub.errors import DataError, ScoreError
+from costhub.errors import ArgumentError, DataError, ScoreError
 from costhub.models import metrics
 from costhub.models.evaluate import by_network, by_operator, evaluate_scores, lead, network_top_k
 
@@ -254,3 +254,9 @@ def test_without_names_ids_stand_for_workloads_and_no_variant_is_printed() -> No
     assert evaluation.variants == {}
     assert str(evaluation).splitlines()[0] == "6 programs of 3 workloads"
     assert evaluation.to_pandas()["workload"].tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("noise_floor", [-0.1, 1.0, float("nan")])
+def test_a_noise_that_is_no_share_is_refused(noise_floor: float, train: Programs) -> None:
+    with pytest.raises(ArgumentError, match="noise_floor must be at least 0 and below 1"):
+        evaluate_scores(np.zeros(train.n), train, noise_floor=noise_floor)

@@ -231,3 +231,16 @@ def test_the_current_folder_is_not_replaced(fitted: Fitted, tmp_path: Path, monk
 
     save_model(model, "inside", info)
     assert load_model(tmp_path / "model" / "inside")[0].arch == "gbt"
+
+
+def test_a_model_that_could_not_be_read_again_does_not_replace_one_that_can(
+    fitted: Fitted, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, info = fitted("gbt")
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+
+    monkeypatch.setattr("costhub.models.trees.boosting.MAX_TREES_BYTES", 100)
+    with pytest.raises(ModelError, match="bytes"):
+        save_model(model, saved, info)
+
+    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before

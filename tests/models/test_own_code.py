@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import runpy
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,21 @@ import pytest
 from costhub.api.models import load_model
 from costhub.api.replay.bench import BenchOptions, bench_search
 from costhub.errors import ArgumentError, CosthubError, ModelError
-from costhub.models.own_code import OwnModel, imported, scorer_given
+from costhub.models.info import ModelInfo
+from costhub.models.own_code import OwnModel, imported, learned_from, scorer_given
 from costhub.search.replay.judge import ReplaySettings
 from costhub.search.replay.strategies import RandomOrder
 
+INFO = ModelInfo(
+    arch="mlp",
+    feature_spec="demo@1",
+    device_id="acme-one",
+    data_hash="0",
+    data_rows=1,
+    seed=0,
+    created="2026-01-01T00:00:00+00:00",
+    licence="Apache-2.0",
+)
 _measured = runpy.run_path(str(Path(__file__).parents[1] / "cli/measured_folder.py"))
 
 
@@ -133,3 +146,12 @@ def test_a_strategy_that_needs_no_features_gets_none(data: Path, monkeypatch: py
     options = BenchOptions(data=data, settings=ReplaySettings(batch=3, seeds=1))
 
     assert bench_search(Alone, None, options=options, progress=False).scores
+
+
+def test_what_the_source_of_an_adapted_model_has_learned_counts_on_its_own_devices() -> None:
+    info = replace(INFO, train_workloads=("a",), base_devices=("theirs",), base_workloads=("b", "c"))
+    model = SimpleNamespace(info=info)
+
+    assert learned_from(model, ["acme-one"]) == (("acme-one", "theirs"), {"a"})
+    assert learned_from(model, ["acme-one", "theirs"]) == (("acme-one", "theirs"), {"a", "b", "c"})
+    assert learned_from(object(), ["theirs"]) == ((), set())

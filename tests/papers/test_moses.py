@@ -206,6 +206,8 @@ def test_every_form_of_the_ticket_adapts_a_network(sources: Models, measured_her
         values = [share for epochs in (*method.shares, *method.kept) for each in epochs for share in each.values()]
         assert values
         assert np.isfinite(values).all()
+        assert [len(epochs) for epochs in method.shares] == [3]
+        assert [len(epochs) for epochs in method.kept] == [2]
 
 
 def test_other_words_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,12 @@ def test_the_slow_copy_stays_nearer_to_the_source(sources: Models, measured_here
 
 def test_keeping_all_is_the_source(sources: Models, measured_here: Programs) -> None:
     assert distance(Momentum(keep=1.0).adapt(sources["mlp"], measured_here, seed=0), sources["mlp"]) == 0.0
+
+
+@pytest.mark.parametrize("option", [{"keep": 3.0}, {"epochs": 0}, {"learning_rate": 2.0}, {"learning_rate": math.nan}])
+def test_momentum_beyond_its_limits_is_refused_before_anything_is_learned(option: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(option))} must be between"):
+        Momentum(**option)  # type: ignore[arg-type]
 
 
 N = 256

@@ -109,7 +109,7 @@ def test_the_summary_names_what_led_where_transfer_did_harm(source: CostModel, t
     done = adapt(source, target, method="frozen", trials=64, progress=False)
 
     assert replace(done, chosen=ADAPTED).summary == "frozen, 64 trials"
-    assert replace(done, chosen="local").summary == "frozen, 64 trials; the local model led"
+    assert replace(done, chosen="local").summary == "frozen, 64 trials; the local model was chosen"
 
 
 def test_measuring_ends_where_the_rule_says_so(
@@ -126,7 +126,7 @@ def test_measuring_ends_where_the_rule_says_so(
             asked.append(start)
             yield target.select(np.arange(start, start + 32))
 
-    stop = Stopping("gain", lambda: 60.0)
+    stop = Stopping("gain", lambda: 0.625)
     done = adapt_to_batches(source, measured(), trials=target.n, method="frozen", stop=stop, progress=False)
 
     assert asked == [0, 32, 64]
@@ -135,7 +135,7 @@ def test_measuring_ends_where_the_rule_says_so(
     assert str(done.stopped) in str(done)
     assert done.to_json()["stopped"]["rule"] == "gain"
 
-    failing = Stopping("gain", lambda: 60.0, lambda: 100)
+    failing = Stopping("gain", lambda: 0.625, lambda: 100)
     some = adapt_to_batches(source, measured(), trials=target.n, method="frozen", stop=failing, progress=False)
     assert some.stopped is not None
     assert some.stopped.trials == 100  # those that failed took time, too

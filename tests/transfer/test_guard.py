@@ -164,7 +164,7 @@ def test_a_batch_that_tells_nothing_is_learned_from_without_a_verdict(source: Co
     assert (verdict.pairwise, verdict.chosen) == ({}, ADAPTED)
 
 
-def test_a_model_that_diverged_is_not_taken(source: CostModel) -> None:
+def test_a_model_that_diverged_is_not_taken(source: CostModel, caplog: pytest.LogCaptureFixture) -> None:
     @dataclass(frozen=True)
     class Diverges:
         name = "diverges"
@@ -181,6 +181,8 @@ def test_a_model_that_diverged_is_not_taken(source: CostModel) -> None:
     guard = learned(source, Diverges(), batches(1.0))
 
     assert np.isfinite(guard.model.predict(batches(1.0)[0].rows, batches(1.0)[0].counts)).all()
+    assert guard.chosen == SOURCE  # which was never adapted
+    assert "diverges gave NaN or infinity after 32 trials" in caplog.text
 
 
 def test_what_was_long_ago_no_longer_counts(source: CostModel) -> None:

@@ -49,11 +49,23 @@ def test_trials_are_shared_among_workloads_and_none_is_measured_twice(measurer: 
 
     assert len(new) == 20
     assert (trials.held, trials.failed) == (20, 0)
-    row = {**folder.measurements().to_pylist()[0], "record_id": "r", "program_id": "p"}
-    with folder.writer(trials.device_id) as writer:
-        writer.append({**row, "status": "run_error", "error": "it crashed", "run_s": []})
-    trials.first(SPEC)
-    assert (trials.held, trials.failed) == (21, 1)
+    assert np.array_equal(np.sort(again.latency_s), np.sort(batch.latency_s))
+
+
+def test_what_a_folder_holds_counts_up_to_the_number_of_trials(measurer: Measurer, folder: DataFolder) -> None:
+    (batch,) = OnlineTrials(WORKLOADS, folder, measurer, 20).batches(SPEC)
+    rows = folder.measurements().to_pylist()
+    [short] = {row["workload_id"] for row in rows if [r["workload_id"] for r in rows].count(row["workload_id"]) == 4}
+    with folder.writer(measurer.devices[0].device_id) as writer:
+        for number, row in enumerate(3 * rows):
+            new = {**row, "record_id": f"r{number}", "program_id": f"p{number}"}
+            failed = {"status": "run_error", "error": "it crashed", "run_s": []}
+            writer.append(new | failed if row["workload_id"] == short else new)
+    trials = OnlineTrials(WORKLOADS, folder, measurer, 21)
+
+    (again,) = trials.batches(SPEC)
+
+    assert (trials.held, trials.failed, trials.seconds_each) == (21, 1, 0.0)
     assert np.array_equal(np.sort(again.latency_s), np.sort(batch.latency_s))
 
 

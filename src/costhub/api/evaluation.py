@@ -140,7 +140,7 @@ def _selected(
     """The programs of a data folder on which to evaluate a model, and how many workloads were left out as known."""
     folder = DataFolder.open(place.path)
     wanted = set(split.test) if split else set(folder.workloads()["workload_id"].to_pylist())
-    trained_devices, known = learned_from(model)
+    trained_devices, known = learned_from(model, devices or folder.device_ids())
     learned: set[str] = set()
     if known and not every:
         # On devices that are new to the model, a workload it knows from another device is a fair test.

@@ -236,7 +236,7 @@ def _training(bound: Mapping[str, Any]) -> dict[str, str]:
 def _refuse_learned(bound: Mapping[str, Any], task: HiddenTask) -> None:
     """Refuses a model that knows its task; of an object that keeps no record of its training, nobody can tell."""
     for device, scorer in bound.items():
-        devices, learned = learned_from(scorer)
+        devices, learned = learned_from(scorer, [device])
         if device not in devices:
             continue
         own = {row["workload_id"] for row in task.rows if row["device_id"] == device}

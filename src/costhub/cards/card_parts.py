@@ -65,10 +65,14 @@ def kept_facts(row: Mapping[str, Any]) -> dict[str, Any]:
         {'peak_gflops': 19500.0, 'probe_method': 'A data sheet.'}
         >>> kept_facts({"peak_gflops": 256.2, "probe_method": "Kernels.", "probed_at": "2026-11-20T15:28:50+00:00"})
         {'peak_gflops': 256.2}
+        >>> kept_facts({"peak_gflops": 19500.0})
+        {'peak_gflops': 19500.0, 'probe_method': 'not recorded'}
     """
     is_theoretical = not row.get("probed_at") and any(
         row.get(key) is not None for key in _NOT_MEASURED if key != SOURCE
     )
+    if is_theoretical:
+        row = {**row, SOURCE: row.get(SOURCE) or "not recorded"}
     kept = {*DEVICE_FACTS, *([SOURCE] if is_theoretical else [])}
     return {key: value for key, value in row.items() if key in kept and value not in (None, [], "")}
 

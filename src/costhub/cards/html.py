@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from costhub.cards.plots import PALETTE
-from costhub.cards.tables import TableColumn, cell, one_line
+from costhub.cards.tables import cell, one_line
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -61,24 +61,6 @@ def _policy(script: str, *, pictures: bool) -> str:
         digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
         rules.append(f"script-src 'sha256-{digest}'")
     return "; ".join(rules)
-
-
-def html_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Markup:
-    """The same table as `markdown_table`, without a head if no column has a title.
-
-    Example:
-        >>> print(html_table([{"name": "<b>"}], [TableColumn("name", "name")]))
-        <div class="scroll"><table>
-        <tr><th scope="col">name</th></tr>
-        <tr><td>&lt;b&gt;</td></tr>
-        </table></div>
-    """
-    return render_part("table", rows, columns)
-
-
-def html_figure(svg: str, caption: str) -> Markup:
-    """A picture of `costhub.cards.plots.svg_text` with text under it."""
-    return render_part("figure", svg, caption)
 
 
 def render_part(name: str, *arguments: Any) -> Markup:

@@ -169,7 +169,8 @@ def adaptation_text(card: ModelCard) -> str:
         *ended,
         "The candidates ranked each batch of programs before they learned from it: the adapted model, the "
         "source model as it was and, from the second batch on, a local model trained on the target alone. By "
-        f"these rankings the guard chose the {facts['chosen']} model, which is the one in this folder.",
+        "these rankings, and by how much the source's devices are like the target, the guard chose the "
+        f"{facts['chosen']} model, which is the one in this folder.",
     ]
     return "\n\n".join([*parts, *adapted_pictures(card)])
 
@@ -203,10 +204,10 @@ def _held_out(card: ModelCard) -> str:
         return "On held-out workloads:"
     devices = f", measured on up to {counts['devices']} devices each" if counts["devices"] > 1 else ""
     workloads, programs = counted(counts["workloads"], "held-out workload"), counted(counts["programs"], "program")
-    return (
-        f"On {workloads}{devices} ({programs}); the model was trained on none of them. "
-        f"[{EVALUATION}]({EVALUATION}) has the figures of each."
-    )
+    learned = "the model was trained on none of them"
+    if card.transfer:
+        learned = "the adaptation learned from none of them, but the model that was adapted may have"
+    return f"On {workloads}{devices} ({programs}); {learned}. [{EVALUATION}]({EVALUATION}) has the figures of each."
 
 
 def _limits(card: ModelCard) -> str:

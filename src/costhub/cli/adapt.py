@@ -35,6 +35,7 @@ from costhub.transfer.stopping import DEFAULT_STOP
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.find import ResolvedModel
+    from costhub.models.info import ModelInfo
     from costhub.models.options import OptionDescription
     from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
@@ -56,6 +57,10 @@ class AdaptedModel:
     """Who measured the programs that both models learned from."""
     ended: str | None = None
     """Why measuring ended and how many programs failed; None if nothing was measured for it."""
+    base_devices: Sequence[str] = ()
+    """The devices that the source has learned from."""
+    base_workloads: Sequence[str] = ()
+    """The workloads that it has learned from on them."""
     asked: str | None = None
     """What the command asked for, see `asked_for`."""
 
@@ -75,7 +80,14 @@ class AdaptedModel:
             metrics=after["totals"] if after else None,
             test_workloads=self.held_out,
         )
-        info = replace(info, base=self.source, method=self.done.summary, data_credit=self.data_credit)
+        info = replace(
+            info,
+            base=self.source,
+            method=self.done.summary,
+            data_credit=self.data_credit,
+            base_devices=tuple(self.base_devices),
+            base_workloads=tuple(self.base_workloads),
+        )
         told = {"source": self.source, "asked_sha256": self.asked, **self.done.to_json()}
         documents = model_documents(self.done.model, info, after, out.name, transfer=told)
         save_model(self.done.model, out, info, documents=documents)
@@ -377,6 +389,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     from costhub.hub.catalogue.find import is_alike
     from costhub.hub.catalogue.hubs import read_config
     from costhub.hub.dataset_documents import folder_credit
+    from costhub.models.info import ModelInfo
     from costhub.transfer.adapt import Source
     from costhub.transfer.methods.lottery import trees_note
 
@@ -384,7 +397,8 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     if how.stop is not None and (advice := _advice(named, row, how.arch)):
         click.echo(advice, err=True)
     found, source = _source(named, target, how.arch, how.seed)
-    if row["device_id"] in found.entry.devices:
+    before = ModelInfo.from_config(read_config(found.entry.folder), path=str(found.entry.folder))
+    if row["device_id"] in before.device_ids:
         name = found.entry.name
         click.echo(f"{name} has already learned from {row['device_id']}, so adapting it may gain little.", err=True)
     method = how.method()
@@ -392,12 +406,39 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
         click.echo(note, err=True)
     known = Source(source, how.source_programs(source.feature_spec), is_alike(found.entry, row, target.data))
     done = target.adapted(known, method, how.seed, how.stop)
-    test = target.test(source.feature_spec)
+    test = _new_to(before, target.test(source.feature_spec), found.entry.name, str(row["device_id"]))
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
     device_id = str(row["device_id"])
-    credit = joined_credit(read_config(found.entry.folder).get("data_credit"), folder_credit(target.data, [device_id]))
-    return AdaptedModel(found.entry.name, device_id, done, figures, held_out, credit, target.ended(done))
+    credit = joined_credit(before.data_credit, folder_credit(target.data, [device_id]))
+    return AdaptedModel(
+        found.entry.name,
+        device_id,
+        done,
+        figures,
+        held_out,
+        data_credit=credit,
+        ended=target.ended(done),
+        base_devices=sorted({*before.device_ids, *before.base_devices}),
+        base_workloads=sorted({*before.train_workloads, *before.base_workloads}),
+    )
+
+
+def _new_to(source: ModelInfo, test: Programs | None, name: str, device_id: str) -> Programs | None:
+    """The held-out programs; without workloads that the source knows from this very device, if others remain."""
+    if test is None or device_id not in (*source.device_ids, *source.base_devices):
+        return test
+    held_out = {test.workload_ids[place] for place in test.workload.tolist()}
+    known = held_out & {*source.train_workloads, *source.base_workloads}
+    if known == held_out:
+        click.echo(
+            f"{name} has learned from all held-out workloads, too: the figures are better than on new ones.", err=True
+        )
+        return test
+    if known:
+        left_out = counted(len(known), "held-out workload")
+        click.echo(f"{name} has learned from {left_out} as well; the figures leave them out.", err=True)
+    return test.of_workloads(held_out - known)
 
 
 def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | None) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.programs import FloatArray, Programs, WorkloadUse
-from costhub.errors import DataError, ScoreError
+from costhub.errors import ArgumentError, DataError, ScoreError
 from costhub.models import metrics
 from costhub.models.inputs import no_programs_error
 from costhub.models.metrics import weighted_top_k
@@ -231,6 +231,7 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
         noise_floor: As in `evaluate`.
 
     Raises:
+        ArgumentError: `noise_floor` is not from 0 up to, but excluding, 1.
         ScoreError: A score is NaN or infinite.
         DataError: No workload has two programs that differ by more than the noise.
 
@@ -243,6 +244,8 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
         pairwise      0.500
         spearman      0.000
     """
+    if not 0.0 <= noise_floor < 1.0:
+        raise ArgumentError(f"noise_floor must be at least 0 and below 1, got {noise_floor!s:.40}.")
     scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != (programs.n,):
         raise ScoreError(

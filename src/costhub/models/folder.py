@@ -42,8 +42,8 @@ def save_model(
         The folder.
 
     Raises:
-        ModelError: The model is not fitted, is not the one `info` describes, or `folder` holds
-            something else.
+        ModelError: The model is not fitted, is not the one `info` describes, could not be loaded again, or `folder`
+            holds something else.
     """
     folder = Path(folder)
     if (info.arch, info.feature_spec) != (model.arch, model.feature_spec):
@@ -57,6 +57,8 @@ def save_model(
         new = scratch.path / "new"
         new.mkdir()
         model.save_weights(new)
+        # What cannot be read again must not take the place of a model that can.
+        new_model(info.arch, feature_spec=info.feature_spec).load_weights(new, model.config())
         contents: dict[str, str | bytes] = {
             CONFIG: json.dumps(config_of(model, info), indent=2, allow_nan=False) + "\n",
             **(documents or {}),

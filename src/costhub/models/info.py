@@ -48,6 +48,10 @@ class ModelInfo:
     """ORG/NAME@REVISION of the datasets it learned from; empty if they are in no hub, and in early folders."""
     test_datasets: tuple[str, ...] = ()
     """The same for the datasets that the held-out workloads come from."""
+    base_devices: tuple[str, ...] = ()
+    """Ids of the devices that `base` has learned from, if it was adapted; empty in early folders, as the next."""
+    base_workloads: tuple[str, ...] = ()
+    """Ids of the workloads that `base` has learned from on them."""
 
     @property
     def device_ids(self) -> tuple[str, ...]:
@@ -100,7 +104,9 @@ def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
-_LATER = frozenset({"method", "data_credit", "train_devices", "datasets", "test_datasets"})
+_LATER = frozenset(
+    {"method", "data_credit", "train_devices", "datasets", "test_datasets", "base_devices", "base_workloads"}
+)
 """Fields that the first model folders lack."""
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "str": ("a string", _is_text),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -77,12 +77,21 @@ def scorer_given(model: Any, *, before_making: Callable[[type], None] | None = N
     return made if isinstance(made, CostModel | OwnModel) else OwnModel(made)
 
 
-def learned_from(scorer: Any) -> tuple[tuple[str, ...], set[str]]:
-    """The ids of the devices and workloads that a model has learned from, empty for one that keeps no such record."""
+def learned_from(scorer: Any, on: Iterable[str] = ()) -> tuple[tuple[str, ...], set[str]]:
+    """The ids of the devices and workloads that a model has learned from, empty for one that keeps no such record.
+
+    Args:
+        scorer: The model.
+        on: Ids of the devices on which it is to score. What the source of an adapted model has learned from elsewhere
+            is a fair test there, so its workloads count only if it has learned from one of these devices.
+    """
     info: Any = getattr(scorer, "info", None)
     if not (hasattr(info, "device_ids") and hasattr(info, "train_workloads")):
         return (), set()  # an object of the user's own may call anything `info`
-    return tuple(info.device_ids), set(info.train_workloads)
+    devices, before = tuple(info.device_ids), tuple(getattr(info, "base_devices", ()))
+    own = set(info.train_workloads)
+    known = own if set(before).isdisjoint(on) else own | set(info.base_workloads)
+    return tuple(dict.fromkeys((*devices, *before))), known
 
 
 def refuse_file_alone(text: str) -> None:

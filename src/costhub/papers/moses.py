@@ -124,10 +124,18 @@ class MosesLottery(Lottery):
 
 
 class _MaskedInSteps(Masked):
-    """Draws the mask in every step, from the gradient of the step."""
+    """Draws the mask in every step, from the gradient of the step; the last one of an epoch is noted."""
 
     def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
-        """Does nothing: the gradients of the steps suffice."""
+        """Notes the last mask of the epoch before; the gradients of the steps suffice to draw others."""
+        if self._masks:
+            self.note()
+
+    def end(self, network: nn.Module) -> None:
+        """Notes the last mask of the last epoch."""
+        if self._masks:
+            self.note()
+        super().end(network)
 
     def before_step(self, network: nn.Module) -> None:
         """Draws the mask, and remembers the weights."""

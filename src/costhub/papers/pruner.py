@@ -18,6 +18,7 @@ from costhub.dataset.features.spec import Features
 from costhub.dataset.programs import IntArray, Programs
 from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.neural import NeuralModel
+from costhub.models.options import check_ranges
 from costhub.models.protocol import CostModel, Scores
 from costhub.search.search_model import SearchModel
 from costhub.transfer.methods.method import adapt_sub_models
@@ -38,6 +39,15 @@ class Momentum:
     """Passes over the programs of the target."""
     learning_rate: float = 1e-3
     """Peak learning rate; it rises over the first tenth of the steps, and then falls as a cosine."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            {
+                "keep": (self.keep, 0.0, 1.0),
+                "epochs": (self.epochs, 1, 10_000),
+                "learning_rate": (self.learning_rate, 0.0, 1.0),
+            }
+        )
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None

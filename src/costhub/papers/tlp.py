@@ -18,7 +18,7 @@ from costhub.models.options import check_ranges
 _LENGTH_STEP = 16
 """Programs are padded to a multiple of this, together with programs of similar length."""
 _LONGEST_WAVE = 2_000.0
-"""In rows; the wavelengths that encode positions range from 2 pi to 2 pi times this."""
+"""In rows; the wavelengths that encode positions rise geometrically from 2 pi, and would reach 2 pi times this next."""
 
 
 class TokenAttentionNetwork(nn.Module):

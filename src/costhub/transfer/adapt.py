@@ -69,7 +69,7 @@ class Adaptation(Printed):
         last = [share for network in self.shares for share in network[-1].values()]
         if last:
             text += f", on average {statistics.fmean(last):.0%} of a layer's weights transferable"
-        return text if self.chosen == ADAPTED else f"{text}; the {self.chosen} model led"
+        return text if self.chosen == ADAPTED else f"{text}; the {self.chosen} model was chosen"
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per batch: the share of its pairs that each candidate ranked correctly."""
@@ -126,8 +126,8 @@ class Stopping:
 
     rule: str
     """A key of `ADAPT_STOPS`."""
-    measured_s: Callable[[], float] = float
-    """Returns the seconds that measuring has taken so far, for the note on what was saved."""
+    seconds_each: Callable[[], float] = float
+    """Returns the seconds that measuring a program takes, for the note on what was saved; 0 if nobody knows."""
     measured: Callable[[], int] = int
     """Returns how many programs were measured so far, including failures; fewer than ran if nobody counted."""
 
@@ -142,7 +142,7 @@ class Stopping:
         trials = max(ran, self.measured())
         if why is None or trials >= cap:
             return None
-        return Stopped(self.rule, why, trials, cap, self.measured_s() / trials * (cap - trials) or None)
+        return Stopped(self.rule, why, trials, cap, self.seconds_each() * (cap - trials) or None)
 
 
 def adapt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from costhub.models.inputs import is_informative
 from costhub.models.protocol import CostModel
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.stopping import BatchVerdict
+
+log = logging.getLogger(__name__)
 
 ADAPTED, SOURCE, LOCAL = "adapted", "source", "local"
 """The model after transfer, the original model, and one that knows only the target."""
@@ -66,6 +69,7 @@ class Guard:
     _measured: list[Programs] = field(default_factory=list)
     _models: dict[str, CostModel] = field(default_factory=dict)
     _shares: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in CANDIDATES})
+    _is_adapted: bool = False
     _before: CostModel | None = None
     """The leading model before the last batch was learned from."""
 
@@ -79,7 +83,9 @@ class Guard:
         first = ADAPTED if known or LOCAL not in self._models else LOCAL
         leads = {name: self._lead(name, first) for name in CANDIDATES if name != first}
         best = max(leads, key=lambda name: leads[name])
-        return best if leads[best] > 0 else first
+        leader = best if leads[best] > 0 else first
+        # If every attempt to adapt it diverged, the adapted model is still the source itself.
+        return SOURCE if leader == ADAPTED and self._measured and not self._is_adapted else leader
 
     @property
     def model(self) -> CostModel:
@@ -108,7 +114,9 @@ class Guard:
         learned = Programs.join(self._measured)
         adapted = self.method.adapt(self.source, learned, seed=self.seed, source_programs=self.source_programs)
         if np.isfinite(adapted.predict(learned.rows, learned.counts)).all():
-            self._models[ADAPTED] = adapted
+            self._models[ADAPTED], self._is_adapted = adapted, True
+        else:
+            log.warning("%s gave NaN or infinity after %d trials; that model is not used.", self.method.name, learned.n)
         self._learn_alone(learned)
         means = {name: float(np.mean(own)) for name, own in shares.items()}
         verdict = BatchVerdict(trials, means, self.chosen, gains)

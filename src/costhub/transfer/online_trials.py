@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -20,7 +20,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.dataset.workload import workload_id
-from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD
+from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD, times_seen_before
 
 NO_LIMIT_S = math.inf
 HELD_OUT_SHARE = 8
@@ -54,12 +54,12 @@ class OnlineTrials:
     on_row: Callable[[QueuedWorkload, dict[str, Any], CollectionProgress], None] = lambda *_: None
     problems: dict[str, str] = field(default_factory=dict)
     """Why a workload was given up, by its name."""
-    measured_s: float = 0.0
-    """Seconds spent on building and measuring, excluding what was there already."""
     held: int = 0
     """Programs of the batches so far, including those that failed or were there already."""
     failed: int = 0
     """How many of them failed."""
+    _measured: int = 0
+    _measured_s: float = 0.0
 
     def split(self) -> tuple[OnlineTrials, OnlineTrials | None]:
         """Trials to learn from, and trials of other workloads to evaluate with: an eighth, in whole batches.
@@ -82,6 +82,11 @@ class OnlineTrials:
     def device_id(self) -> str:
         """The device that is measured."""
         return self.measurer.devices[0].device_id
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds that building and measuring a program took; 0 if all were there already."""
+        return self._measured_s / self._measured if self._measured else 0.0
 
     def first(self, spec: str) -> Programs:
         """The first batch, to choose a source by.
@@ -111,12 +116,17 @@ class OnlineTrials:
         size = max(1, BATCH_SIZE // each)
         while left > 0 and (places := list(islice(order, min(size, math.ceil(left / each))))):
             group = [self.workloads[place] for place in places]
+            asked: dict[str, int] = {}
             for count, part in _workload_shares(group, each, left):
                 self._measure(part, count)
-            ids = {workload_id(workload.module()) for workload in group}
-            held, failed = self._counts(ids)
-            self.held, self.failed, left = self.held + held, self.failed + failed, left - held
-            yield load_programs(self.folder.path, device=self.device_id, workloads=ids, spec=spec, progress=False)
+                asked |= {workload_id(workload.module()): count for workload in part}
+            ran, held = self._counts(asked)
+            self.held, self.failed, left = self.held + held, self.failed + held - sum(ran.values()), left - held
+            found = load_programs(
+                self.folder.path, device=self.device_id, workloads=set(asked), spec=spec, progress=False
+            )
+            most = np.array([ran[key] for key in found.workload_ids])
+            yield found.select(np.flatnonzero(times_seen_before(found.workload) < most[found.workload]))
 
     def _measure(self, group: Sequence[WorkloadSpec], each: int) -> None:
         """Measures until the folder holds this many programs of each workload, or all that the workload has."""
@@ -131,13 +141,22 @@ class OnlineTrials:
         )
         self.problems.update(progress.problems)
         if progress.done:
-            self.measured_s += progress.profile.wall_s
+            self._measured_s += progress.profile.wall_s
+            self._measured += progress.done
 
-    def _counts(self, workload_ids: set[str]) -> tuple[int, int]:
-        """How many programs of these workloads the folder holds, and how many of them failed."""
-        where = pc.field("workload_id").isin(sorted(workload_ids))
-        status = self.folder.select_measurements([self.device_id], ["status"], where)["status"].to_pylist()
-        return len(status), len(status) - status.count("ok")
+    def _counts(self, asked: Mapping[str, int]) -> tuple[dict[str, int], int]:
+        """Of the first programs of each workload: how many ran, and how many there are of all workloads together.
+
+        Args:
+            asked: Workload id -> how many programs count; a folder that was there before may hold thousands.
+        """
+        where = pc.field("workload_id").isin(sorted(asked))
+        rows = self.folder.select_measurements([self.device_id], ["workload_id", "status"], where)
+        statuses: dict[str, list[str]] = {key: [] for key in asked}
+        for key, status in zip(rows["workload_id"].to_pylist(), rows["status"].to_pylist(), strict=True):
+            if len(statuses[key]) < asked[key]:
+                statuses[key].append(status)
+        return {key: own.count("ok") for key, own in statuses.items()}, sum(map(len, statuses.values()))
 
 
 def distinct_workloads(workloads: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:

@@ -79,7 +79,7 @@ def most_disagreed(
         [1, 1, 1, 1]
     """
     order = round_robin(programs, programs.n, seed=seed, each=each)
-    turn = _times_seen_before(programs.workload[order]) // each
+    turn = times_seen_before(programs.workload[order]) // each
     first = programs.select(order[turn == 0])
     scores = score(first)
     scores = ScoreScale.of(scores, first.group)(scores)
@@ -115,7 +115,7 @@ def disagreement(scores: Scores) -> float:
     return float(smaller.mean())
 
 
-def _times_seen_before(workload: IntArray) -> IntArray:
+def times_seen_before(workload: IntArray) -> IntArray:
     """(n,) how often each value has occurred before."""
     order = np.argsort(workload, kind="stable")
     _, starts, sizes = np.unique(workload[order], return_index=True, return_counts=True)

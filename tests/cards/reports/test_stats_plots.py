@@ -11,6 +11,7 @@ import pytest
 
 from costhub.cards.reports.stats_plots import (
     MOST_FAILURES,
+    MOST_OPERATORS,
     MOST_WORKLOADS,
     coverage_svg,
     failures_svg,
@@ -18,6 +19,7 @@ from costhub.cards.reports.stats_plots import (
     roofline_svg,
     spread_svg,
 )
+from costhub.dataset.stats.folder_stats import CoverageCell
 
 make_stats: Any = runpy.run_path(str(Path(__file__).with_name("folder_of_stats.py")))["make_stats"]
 
@@ -40,6 +42,14 @@ def test_coverage_names_every_operator_and_device(devices: int) -> None:
 
     assert {"family0", "family2", "board-0", f"board-{devices - 1}"} <= set(shown)
     assert ("600 programs of 3 workloads" if devices <= 3 else "600 / 3") in shown
+
+
+def test_of_a_million_operators_the_first_are_drawn() -> None:
+    cells = [
+        CoverageCell(f"family{n}", "board", workloads=1, programs=1, measured=1) for n in range(MOST_OPERATORS + 9)
+    ]
+
+    assert len(places(coverage_svg(cells))) == MOST_OPERATORS
 
 
 @pytest.mark.parametrize("workloads", [1, 61, MOST_WORKLOADS + 9])

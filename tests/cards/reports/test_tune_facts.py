@@ -18,7 +18,6 @@ from costhub.cards.reports.tune_facts import (
     outputs_text,
     own_rows,
     peak_text,
-    speedup,
     sum_text,
     together_curve,
     together_us,
@@ -54,11 +53,6 @@ def test_kernels_come_in_the_order_of_their_share() -> None:
         ("c", None, None),
     ]
     assert rows[0]["gain"] == pytest.approx(1 - 10.0 / 12.5)
-
-
-@pytest.mark.parametrize(("untuned", "best", "expected"), [(30.0, 10.0, 3.0), (None, 10.0, None), (30.0, None, None)])
-def test_speedup_needs_both_sides(untuned: float | None, best: float | None, expected: float | None) -> None:
-    assert speedup({"untuned_us": untuned, "best_us": best}) == expected
 
 
 def test_kernels_together_count_as_often_as_they_are_called() -> None:

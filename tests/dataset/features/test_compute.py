@@ -15,6 +15,7 @@ from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.cache_part import FAILED
 from costhub.dataset.features.compute import Chunk, compute_missing, extract_features, featurise, read_chunks
 from costhub.dataset.features.program_key import key_array, keys_of_records
+from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.features.specs import SPECS, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
@@ -292,3 +293,16 @@ def test_what_needs_no_tvm_needs_no_children(tiny_matmul: Any, monkeypatch: pyte
     [(_, found)] = featurise([chunk(tiny_matmul, CRASHING)], find_spec("trace_tokens@1"))
 
     assert found[0] is not None
+
+
+def test_what_a_users_spec_of_traces_raises_is_a_sentence(tiny_matmul: Any) -> None:
+    def extract(mod: Any, traces: Any, target: str) -> Any:
+        raise KeyError("of the function")
+
+    spec = FeatureSpec("own@1", ("a",), extract, lambda context, candidates: [], needs_tvm=False)
+    with pytest.raises(DataError, match=r"The code of the feature spec own@1 failed \(KeyError"):
+        list(
+            featurise(
+                [Chunk(tiny_matmul.module_json, tiny_matmul.target, (b"a",), tuple(tiny_matmul.traces[:1]))], spec
+            )
+        )

@@ -40,6 +40,18 @@ def test_the_first_exception_of_a_users_function_is_told(tiny_matmul: Any, caplo
     assert list(failures_of("tiles@1+failing@1")) == ["failing@1"]
 
 
+def test_rows_of_a_users_function_are_numbers_of_float32_or_there_are_none(tiny_matmul: Any) -> None:
+    mod = module_from_json(tiny_matmul.module_json)
+
+    def rows_of(found: Any) -> Any:
+        spec = spec_of_modules("given@1", ("a", "b"), lambda mod: found)
+        return spec.extract(mod, tiny_matmul.traces[:1], tiny_matmul.target)[0]
+
+    listed = rows_of([[1, 2.5]])
+    assert (listed.dtype, listed.tolist()) == (np.float32, [[1.0, 2.5]])
+    assert rows_of(np.array([[1.0, 1e39]])) is None
+
+
 def test_costhubs_own_functions_fail_on_malformed_programs_in_silence(caplog: pytest.LogCaptureFixture) -> None:
     schedule = SimpleNamespace(mod="no module")
 

@@ -16,6 +16,7 @@ from costhub.errors import DataError, ModelError
 from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions
 from costhub.models.compound.device_vector import LAYOUTS
+from costhub.models.compound.residual import Residual
 from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.folder import load_model, save_model
 from costhub.models.networks.mlp import Mlp
@@ -331,3 +332,21 @@ def test_a_model_told_the_targets_is_loaded_with_its_layout(tmp_path: Path) -> N
         scores.append(model.bind(row).predict(rows, ones))
         np.testing.assert_array_equal(loaded.bind(row).predict(rows, ones), scores[-1])
     assert not any(np.array_equal(one, other) for one, other in itertools.combinations(scores, 2))
+
+
+def test_as_the_global_model_of_a_residual_it_is_trained_and_bound(train: Programs) -> None:
+    base = Conditioned(feature_spec=SPEC, options=ConditionedOptions(base="gbt"), base=BASE["gbt"]())
+    residual = Residual(feature_spec=SPEC, base=base)
+    residual.add_devices(DEVICES)
+    residual.fit(train, None, seed=0, progress=False)
+    here = measured(UNSEEN, seed=7)
+
+    np.testing.assert_array_equal(residual.predict_programs(train), base.predict_programs(train))
+    bound = residual.bind(DEVICES[UNSEEN])
+    expected = base.bind(DEVICES[UNSEEN]).predict(here.rows, here.counts)
+    np.testing.assert_array_equal(bound.predict(here.rows, here.counts), expected)
+
+    bound.update(here, seed=0)
+    assert bound.bind(DEVICES["one"]) is bound  # its trees are of this device
+    with pytest.raises(ModelError):
+        residual.predict(here.rows, here.counts)  # which is not bound still

@@ -149,3 +149,8 @@ def test_a_model_that_it_could_not_save_is_refused_with_a_sentence(base: type[Gb
 def test_a_residual_of_a_residual_is_refused() -> None:
     with pytest.raises(ValueError, match="base must be one of"):
         ResidualOptions(base="residual")
+
+
+def test_a_slope_that_could_not_be_loaded_again_is_not_learned() -> None:
+    scores = np.array([0.0, 1e-12])
+    assert slope_of(scores, np.array([0.0, 3.0]), np.zeros(2, np.int64)) < 1e6

@@ -58,3 +58,13 @@ def test_figures_that_are_known_stay() -> None:
     whole = {**ROW, "microarchitecture": "zen9", "l2_gbs": 80.0}
 
     assert device_figures(whole, {"other": {**whole, "peak_gflops": 1.0}}) == whole
+
+
+def test_only_what_a_part_lacks_is_taken_from_another() -> None:
+    part = {**ROW, "microarchitecture": "zen9", "l2_gbs": 80.0, "dram_gbs": None}
+    other = {**part, "device_id": "other", "peak_gflops": 1.0, "l2_gbs": 1.0, "l3_gbs": 40.0, "dram_gbs": 7.0}
+
+    found = device_figures(part, {"other": other})
+
+    assert (found["peak_gflops"], found["l2_gbs"]) == (part["peak_gflops"], 80.0)
+    assert (found["l3_gbs"], found["dram_gbs"]) == (40.0, 7.0)

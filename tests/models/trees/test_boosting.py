@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,18 @@ def test_the_file_of_a_fitted_model_has_no_trace_of_the_progress(train: Programs
     plain = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=3))
     plain.fit(train, None, seed=0, progress=False)
     np.testing.assert_array_equal(model.predict(train.rows, train.counts), plain.predict(train.rows, train.counts))
+
+
+def test_the_progress_of_other_blocks_is_refused(train: Programs, tmp_path: Path) -> None:
+    halves = [train.select(np.flatnonzero(train.workload % 2 == side)) for side in (0, 1)]
+    model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=3))
+    model.checkpoint = tmp_path / "partial"
+    model.fit_blocks(halves, None, seed=0, progress=False, external=False)
+    first, second = halves
+    others = [first, replace(second, latency_s=2.0 * second.latency_s[::-1])]
+
+    with pytest.raises(ModelError, match="progress of another training"):
+        model.fit_blocks(others, None, seed=0, progress=False, external=False)
 
 
 def test_damaged_progress_is_refused_with_what_to_do(tmp_path: Path) -> None:

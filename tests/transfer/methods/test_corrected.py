@@ -120,3 +120,9 @@ def test_the_trees_of_shipped_models_are_corrected(path: Path) -> None:
 
     # Of another objective, `costhub adapt` would only grow twenty more trees, without a prior.
     assert set(tree_objectives(config)) == ({"log"} if config["arch"] in WITH_TREES else set())
+
+
+@pytest.mark.parametrize("prior", [-32.0, float("nan"), float("inf")])
+def test_a_prior_that_no_number_of_trials_can_be_weighed_against_is_refused(prior: float) -> None:
+    with pytest.raises(ValueError, match="prior must be between 0 and 1e\\+09"):
+        Corrected(prior=prior)

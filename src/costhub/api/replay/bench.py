@@ -179,7 +179,7 @@ def _workloads(
 
 def _check_unknown(scorer: Any, device: str, options: BenchOptions) -> None:
     """Refuses a model that has learned from the workloads, on whichever device: two threads are like one."""
-    devices, learned = learned_from(scorer)
+    devices, learned = learned_from(scorer, [device])
     if not learned:
         return
     path, wanted = _place(device, options)

@@ -10,6 +10,7 @@ from typing import Any
 from costhub.cards.reports.blocks import Block, Details, Figure, Heading, Paragraph, Table, html_report
 from costhub.cards.reports.stats_plots import (
     MOST_FAILURES,
+    MOST_OPERATORS,
     MOST_WORKLOADS,
     coverage_svg,
     failures_svg,
@@ -183,6 +184,8 @@ def _blocks(stats: FolderStats) -> Iterator[Block]:
         return
     yield Heading("Coverage")
     caption = "Programs that ran and their workloads, by operator and device."
+    if (operators := len({cell.operator for cell in stats.coverage})) > MOST_OPERATORS:
+        caption += f" The first {MOST_OPERATORS} of {operators:,} operators are drawn."
     yield Figure(partial(coverage_svg, stats.coverage), caption)
     if stats.networks:
         yield Table(_network_rows(stats), _NETWORKS)

@@ -62,14 +62,18 @@ _SMALLEST_SPREAD = 1e-4
 
 
 def coverage_svg(cells: Sequence[CoverageCell]) -> str:
-    """Operators by devices, darker where more programs ran; in each cell programs and workloads."""
-    operators = list(dict.fromkeys(cell.operator for cell in cells))
+    """Operators by devices, darker where more programs ran; in each cell programs and workloads.
+
+    If there are more than `MOST_OPERATORS` operators, it draws the first of them.
+    """
+    operators = {name: row for row, name in enumerate(list(dict.fromkeys(c.operator for c in cells))[:MOST_OPERATORS])}
+    cells = [cell for cell in cells if cell.operator in operators]
     devices = sorted({cell.device_id for cell in cells})
     wide = len(devices) <= 3
     figure, axes = diagram((0.7 if wide else 1.3) + 0.36 * len(operators), grid="")
     most = max(1, *(cell.programs for cell in cells))
     for cell in cells:
-        row, column = operators.index(cell.operator), devices.index(cell.device_id)
+        row, column = operators[cell.operator], devices.index(cell.device_id)
         shade = 0.06 + 0.64 * (cell.programs / most) ** 0.5
         axes.barh(row, 0.97, 0.92, column - 0.485, color=SERIES[0], alpha=shade, linewidth=0)
         text = (

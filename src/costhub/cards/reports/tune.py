@@ -174,7 +174,7 @@ def _subtitle(summary: Mapping[str, Any]) -> str:
 
 
 def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The result of workloads without a network: latency and speed for one workload, number and speedup for several."""
+    """The result of workloads without a network: latency and speed of one, or the latencies of a few."""
     ran = [row for row in rows if row["best_us"] is not None]
     if not ran:
         return f"No program ran for {', '.join(row['workload'] for row in rows)}."

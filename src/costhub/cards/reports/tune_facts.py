@@ -72,7 +72,6 @@ def kernel_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "gflops": gflops,
                 "of_peak": gflops / peak if gflops and peak and is_here else None,
                 "gain": gain_since([row], 0.75),
-                "speedup": speedup(row),
             }
         )
     return sorted(rows, key=lambda row: -(row["share"] or 0.0))
@@ -86,17 +85,6 @@ def multiplies_bfloat16(workload: str) -> bool:
         (True, False)
     """
     return workload.startswith(("matmul_pairs", "conv2d_NCHWc_pairs"))
-
-
-def speedup(row: Mapping[str, Any]) -> float | None:
-    """Unscheduled over best latency; None if one of them is unknown.
-
-    Example:
-        >>> speedup({"untuned_us": 300.0, "best_us": 100.0})
-        3.0
-    """
-    untuned, best = row["untuned_us"], row["best_us"]
-    return untuned / best if untuned and best else None
 
 
 def best_at(row: Mapping[str, Any], trials: int) -> float | None:

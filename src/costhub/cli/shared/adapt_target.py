@@ -199,7 +199,7 @@ class LiveTarget:
             trials=self.trials.trials,
             method=method,
             seed=seed,
-            stop=None if stop is None else Stopping(stop, lambda: self.trials.measured_s, lambda: self.trials.held),
+            stop=None if stop is None else Stopping(stop, lambda: self.trials.seconds_each, lambda: self.trials.held),
             progress=False,
         )
         for name, problem in self.trials.problems.items():

@@ -26,7 +26,7 @@ from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.workload import module_from_json
-from costhub.errors import DataError, WorkloadError
+from costhub.errors import DataError, WorkloadError, failing_as
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import MOST_CHILDREN, STARVED, ChildPool, LostCall, load_tvm
 from costhub.progress import bar
@@ -188,7 +188,9 @@ def featurise(
     """
     if not spec.needs_tvm:
         for chunk in chunks:
-            yield chunk, spec.extract(None, chunk.traces, chunk.target)
+            with failing_as(DataError, f"The code of the feature spec {spec.name}"):
+                found = spec.extract(None, chunk.traces, chunk.target)
+            yield chunk, found
         return
     source = iter(chunks)
     first = list(itertools.islice(source, workers or min(os.cpu_count() or 1, MOST_CHILDREN)))

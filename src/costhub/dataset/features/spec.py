@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from costhub.dataset.features.combined import combine
 from costhub.dataset.intrinsics import load_intrinsics
@@ -90,9 +91,11 @@ def slog(x: float) -> float:
     return math.log2(abs(x) + 1) * (1 if x >= 0 else -1)
 
 
-def finite_or_none(rows: FloatArray) -> FloatArray | None:
-    """Returns the rows, or None if a value is not finite."""
-    return rows if np.isfinite(rows).all() else None
+def finite_or_none(rows: npt.ArrayLike) -> FloatArray | None:
+    """Returns the rows as float32, or None if a value is not finite or too large for that."""
+    with np.errstate(over="ignore"):
+        found = np.asarray(rows, dtype=np.float32)
+    return found if np.isfinite(found).all() else None
 
 
 def spec_of_modules(

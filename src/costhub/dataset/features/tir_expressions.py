@@ -28,9 +28,9 @@ class IndexForm:
     terms: Mapping[int | Atom, int] = field(default_factory=dict)
 
     @classmethod
-    def of_loop(cls, number: int, start: int = 0) -> IndexForm:
+    def of_loop(cls, number: int) -> IndexForm:
         """Makes the form of a loop variable."""
-        return cls(start, {number: 1})
+        return cls(0, {number: 1})
 
     def plus(self, other: IndexForm, factor: int = 1) -> IndexForm:
         """This form + factor * other."""

@@ -14,7 +14,7 @@ from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.protocol import CostModel
 
 COMPOUND = ("ensemble", "blend", "conditioned")
-"""Architectures made of others, which cannot be members themselves."""
+"""Architectures whose members may be of several kinds; they cannot be members themselves."""
 
 _WORD = re.compile(
     r"(?P<arch>[a-z][a-z0-9_]*)(\((?P<options>[a-z0-9_]+=[\w.+-]+(,[a-z0-9_]+=[\w.+-]+)*)\))?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -95,6 +96,23 @@ class Residual(CostModel):
         scores = self.slope * self.base.predict(rows, counts)
         return scores if self.local is None else scores + self.local.predict(rows, counts)
 
+    def predict_programs(self, programs: Programs) -> Scores:
+        """(n,) scores of programs, each on its own device where the global model knows devices."""
+        scores = self.slope * self.base.predict_programs(programs)
+        return scores if self.local is None else scores + self.local.predict(programs.rows, programs.counts)
+
+    def add_devices(self, devices: Mapping[str, Mapping[str, Any]]) -> None:
+        """Hands the rows of devices to the global model."""
+        self.base.add_devices(devices)
+
+    def bind(self, device: Mapping[str, Any]) -> Residual:
+        """A copy whose global model scores for one device; itself once it has local trees, which are of a device."""
+        if self.local is not None:
+            return self
+        bound = copy.copy(self)
+        bound.base = self.base.bind(device)
+        return bound
+
     def update(self, programs: Programs, *, seed: int) -> None:
         """Trains the local model on these programs; an earlier one is forgotten."""
         checked_rows(programs.rows, programs.counts, columns=self._columns())
@@ -152,7 +170,7 @@ class Residual(CostModel):
 
 
 def slope_of(scores: Scores, label: Scores, group: IntArray) -> float:
-    """The factor, at least 0, with which differences of scores within groups fit those of the labels best.
+    """The factor, at least 0 and below 1e6, with which differences of scores in groups fit those of the labels best.
 
     Args:
         scores: (n,) scores.
@@ -166,4 +184,5 @@ def slope_of(scores: Scores, label: Scores, group: IntArray) -> float:
     """
     differences = centred(scores, group)
     square = float(differences @ differences)
-    return max(0.0, float(differences @ centred(label, group)) / square) if square else 1.0
+    slope = float(differences @ centred(label, group)) / square if square else 1.0
+    return min(max(0.0, slope), 0.999 * _MOST_SLOPE)

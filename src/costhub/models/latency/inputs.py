@@ -77,8 +77,10 @@ def device_figures(row: Mapping[str, Any], others: Mapping[str, Mapping[str, Any
         for other in (others or {}).values():
             if _is_same_chip(found, other) and all(other.get(name) for name in _NEEDED) and found.get("cores"):
                 share = found["cores"] / other["cores"]
-                known = {name: other[name] * share for name in _SCALED if other.get(name)}
-                found = {**found, "dram_gbs": other["dram_gbs"], **known, BORROWED_FROM: other["device_id"]}
+                lent = {name: other[name] * share for name in _SCALED if other.get(name)}
+                lent["dram_gbs"] = other["dram_gbs"]
+                lacking = {name: value for name, value in lent.items() if not found.get(name)}
+                found = {**found, **lacking, BORROWED_FROM: other["device_id"]}
                 break
     missing = [name for name in _NEEDED if not _is_positive(found.get(name))]
     if missing or not isinstance(found.get("kind"), str):

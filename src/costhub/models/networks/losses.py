@@ -136,7 +136,7 @@ def objective_loss(name: str, scores: Tensor, throughput: Tensor, group: Tensor,
         listwise: Weight of the ListNet loss in addition to the pairwise loss of `gap`.
 
     Returns:
-        The loss, a scalar; for the pairwise objectives, 0 if nothing can be compared.
+        The loss, a scalar; 0 if a pairwise objective can compare nothing, except for what `listwise` adds.
 
     Example:
         >>> import torch

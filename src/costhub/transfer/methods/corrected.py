@@ -13,6 +13,7 @@ from torch import nn
 
 from costhub.dataset.programs import Programs
 from costhub.models.networks.neural import NeuralModel
+from costhub.models.options import check_ranges
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
 from costhub.transfer.methods.lottery import Lottery
@@ -75,6 +76,9 @@ class Corrected:
     """How networks learn."""
     prior: float = 128.0
     """How many trials on the target the source is worth, see `share_of_source`."""
+
+    def __post_init__(self) -> None:
+        check_ranges({"prior": (self.prior, 0.0, 1e9)})
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None

@@ -126,31 +126,37 @@ class Masked(StepRule):
     masks_of: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
     """The same for all tensors at once; by default each is considered by itself."""
     _masks: dict[str, Tensor] = field(default_factory=dict)
+    _noted: dict[str, Tensor] = field(default_factory=dict)
+    """The masks whose shares were noted last."""
     _before: dict[str, Tensor] = field(default_factory=dict)
 
     def begin(self, network: nn.Module) -> None:
         """Begins the notes on this network."""
         self.shares.append([])
         self.kept.append([])
-        self._masks = {}
+        self._masks, self._noted = {}, {}
         self.beside.begin(network)
 
     def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
         """Draws new masks."""
         gradient()
         self.draw(network)
+        self.note()
 
     def draw(self, network: nn.Module) -> None:
-        """Draws the masks from the current gradients of the weights, and notes their shares."""
+        """Draws the masks from the current gradients of the weights."""
         weights = [(name, w, w.grad) for name, w in network.named_parameters() if w.grad is not None]
-        last = self._masks
         flows = {name: w.detach() * grad for name, w, grad in weights}
         each = self.masks_of or (lambda flows: {name: self.mask(flow) for name, flow in flows.items()})
         self._masks = each(flows)
+
+    def note(self) -> None:
+        """Notes the shares of the current masks, as those of an epoch."""
         self.shares[-1].append({name: float(mask.float().mean()) for name, mask in self._masks.items()})
-        if last:
+        if last := self._noted:
             stayed = {name: kept_share(last[name], mask) for name, mask in self._masks.items() if last[name].any()}
             self.kept[-1].append(stayed)
+        self._noted = self._masks
 
     def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
         """The objective, plus what the rule alongside this one adds."""
