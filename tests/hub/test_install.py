@@ -83,7 +83,14 @@ def test_a_model_that_was_carried_over_keeps_its_tale(hub: Path, trained: Path) 
         install_model(trained, root=hub, evaluation=EVALUATION)
 
 
-@pytest.mark.parametrize(("text", "sentence"), [("{", "is not JSON"), ("[]", "is not a JSON object with figures")])
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a JSON object with figures"),
+        *((f'{{"workloads": {rows}}}', "has no list of rows as workloads") for rows in ("null", "[1]", '["ab"]')),
+    ],
+)
 def test_figures_that_cannot_be_read_are_refused(hub: Path, trained: Path, text: str, sentence: str) -> None:
     (trained / "evaluation.json").write_text(text)
 

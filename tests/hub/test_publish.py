@@ -13,6 +13,7 @@ from costhub.cards.markdown import split
 from costhub.cards.model_card import is_as_rendered, render
 from costhub.cards.model_card import parse as model_card_of
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import Split, put_split
 from costhub.errors import ArgumentError, CosthubError, HubError, ModelError, RefusedError
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.data import load_measurements
@@ -168,6 +169,29 @@ def test_measurements_of_others_are_not_dropped_by_accident(measured: Any, tmp_p
     done = publish(other, TO, replace=True, agree=True)
     assert done is not None
     assert load_measurements(TO, columns=["record_id"]).num_rows == 20
+
+
+def test_a_folder_that_has_grown_without_the_splits_of_the_hub_keeps_them(
+    measured: Any, unchecked: None, hub: Path, tmp_path: Path
+) -> None:
+    place: dict[str, Any] = {"to": str(hub), "name": "lab/data", "agree": True}
+    first = measured(tmp_path / "first", 0, 20)
+    names = DataFolder.open(first).workloads(["workload_id"])["workload_id"].to_pylist()
+    put_split(first, Split("mine", (), tuple(names), 0))
+    kept = hub / "datasets/lab/data/splits/mine.json"
+    publish(first, **place)
+    assert kept.is_file()
+
+    folder = measured(tmp_path / "grown", 0, 30)
+    grown = publish(folder, **place)
+
+    assert grown is not None
+    assert not any(path.startswith("splits/") for path in grown.plan.removed)
+    assert kept.is_file()
+    replaced = publish(folder, **place, replace=True)
+    assert replaced is not None
+    assert replaced.plan.removed == ["splits/mine.json"]
+    assert not kept.exists()
 
 
 @pytest.fixture

@@ -80,8 +80,8 @@ def from_results(
         chosen = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str) and v != ""}
         training |= {"options": chosen} if chosen else {}
     for fact, key in (("devices", "train_devices"), ("datasets", "datasets"), ("test_datasets", "test_datasets")):
-        if config.get(key):
-            training[fact] = ", ".join(config[key])
+        if texts := text_list(config, key):
+            training[fact] = ", ".join(texts)
     return ModelCard(
         name=name or f"{config['device_id']}-{config['arch']}",
         device_id=config["device_id"],
@@ -99,6 +99,22 @@ def from_results(
         pictures=list(pictures),
         address=address,
     )
+
+
+def text_list(config: Mapping[str, Any], key: str) -> Sequence[str]:
+    """The texts under a key of a model's configuration; none if it lacks the key.
+
+    Raises:
+        DataError: They are not a list of texts.
+
+    Example:
+        >>> text_list({"train_devices": ["acme-one"]}, "train_devices")
+        ['acme-one']
+    """
+    texts = config.get(key) or []
+    if not (isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)):
+        raise DataError(f"The configuration of the model has {key} that are not a list of texts. Train it again.")
+    return texts
 
 
 def _require(mapping: Mapping[str, Any], keys: tuple[str, ...] | list[str], what: str) -> None:

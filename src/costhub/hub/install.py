@@ -85,7 +85,7 @@ def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
     """The content of a file beside the model; None without the file.
 
     Raises:
-        DataError: It is not a regular file, is too large, or not a JSON object.
+        DataError: It is not a regular file, is too large, not a JSON object, or not one with rows of workloads.
     """
     path = folder / name
     if not os.path.lexists(path):
@@ -102,6 +102,9 @@ def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
         )
     if name == EVALUATION:
         refuse_newer(figures, newest=EVALUATION_VERSION, what=f"{name} of the model", error=DataError)
+        rows = figures.get("workloads", [])
+        if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+            raise DataError(f"{name} of the model has no list of rows as workloads. Evaluate the model again.")
     return figures
 
 
@@ -160,10 +163,28 @@ def write_card(
         ModelError: The folder holds a link or a pipe, so the card might be written elsewhere.
         DataError: The configuration or the figures lack what a card needs.
     """
+    for file, content in model_documents(folder, config, evaluation, name=name, address=address).items():
+        write_replacing(folder / file, content)
+
+
+def model_documents(
+    folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str, address: str = ""
+) -> dict[str, bytes]:
+    """File name -> content of what `write_card` writes.
+
+    Args:
+        folder: The model folder, which says whether the model was adapted.
+        config: The content of `config.json`.
+        evaluation: Figures on held-out workloads.
+        name: Name of the model on the card.
+        address: See `write_card`.
+
+    Raises:
+        ModelError: The folder holds a link or a pipe, so the card might be written elsewhere.
+        DataError: The configuration or the figures lack what a card needs.
+    """
     refuse_links(folder)
     adaptation = read_figures(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if adaptation is None else transfer_facts(adaptation, pictures)
-    documents = card_documents(config, evaluation, name=name, transfer=transfer, address=address)
-    for file, content in documents.items():
-        write_replacing(folder / file, content)
+    return card_documents(config, evaluation, name=name, transfer=transfer, address=address)

@@ -119,7 +119,7 @@ def publish(
             anything is sent. Unless it returns True, nothing is sent.
         name: ORG/NAME in a folder hub.
         tag: A permanent name for this version.
-        replace: Of a dataset: also remove measurements that exist only in the hub.
+        replace: Of a dataset: also remove measurements and splits that exist only in the hub.
 
     Returns:
         What was published; None if the function `agree` did not return True.
@@ -192,7 +192,7 @@ class _Publication:
     repo: Repository
     ready: Staged
     replaces: bool
-    """Whether to delete measurements that exist only in the hub."""
+    """Whether to delete measurements and splits that exist only in the hub."""
     warnings: Sequence[Finding]
 
     def plan(self, head: Head | None) -> PublishPlan:
@@ -238,6 +238,8 @@ class _Publication:
         self._refuse_loss(head)
         added = {path: local for path, local in files.items() if not head.has(path, local)}
         ours = _version_files(self.repo, head)
+        if self.ready.kind == "dataset" and not self.replaces:  # a folder that has only grown may never have had the splits of the hub
+            ours = {path for path in ours if not path.startswith("splits/")}
         return added, sorted(path for path in head.files if path in ours and path not in files)
 
     def _refuse_loss(self, head: Head) -> None:

@@ -116,6 +116,27 @@ def test_workers_of_two_kinds_are_refused(facts: tuple[Any, ...], told: str) -> 
         cluster._agreed(TwoWorkers(), "auto")  # type: ignore[arg-type]
 
 
+def test_workers_with_two_targets_are_refused() -> None:
+    class TwoWorkers:
+        def __init__(self, *targets: dict[str, Any]) -> None:
+            self.targets = targets
+
+        def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+            return {"workers": {name: {"resources": {MEASURER: 1}} for name in ("x", "y")}}
+
+        def submit(self, *_: Any, **__: Any) -> None: ...
+
+        def gather(self, _: Any) -> list[WorkerFacts]:
+            return [WorkerFacts("a", target, measuring_versions()) for target in self.targets]
+
+    one, other = {"kind": "llvm", "mattr": ["+avx2"]}, {"kind": "llvm", "mattr": ["+avx512f"]}
+
+    with pytest.raises(DeviceError, match="The workers, all a, have different TVM targets"):
+        cluster._agreed(TwoWorkers(one, other), "auto")  # type: ignore[arg-type]
+    same = dict(reversed(one.items()))
+    assert cluster._agreed(TwoWorkers(one, same), "auto").target == one  # type: ignore[arg-type]
+
+
 def test_what_cannot_be_done_is_refused_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
     with pytest.raises(ArgumentError, match="no rule to stop"):

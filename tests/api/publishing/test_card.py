@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import shutil
 from pathlib import Path
@@ -11,13 +12,15 @@ import pytest
 from costhub.api.evaluation import evaluate
 from costhub.api.learning import adapt, train
 from costhub.api.models import save_model
+from costhub.api.publishing import card as module
 from costhub.api.publishing.card import card
 from costhub.cards.model_card import is_as_rendered, parse
 from costhub.dataset.splits.split import Split
 from costhub.errors import ArgumentError, DataError
+from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import read_config
 from costhub.hub.data import load_programs
-from costhub.hub.remote.manifest import verify
+from costhub.hub.remote.manifest import verify, write_manifest
 
 _measured = runpy.run_path(str(Path(__file__).parents[2] / "cli/measured_folder.py"))
 build_data, train_model = _measured["build_data"], _measured["train_model"]
@@ -118,3 +121,46 @@ def test_a_model_that_was_trained_and_saved_in_python_gets_its_card(data: Path, 
 
     assert sorted(made.to_pandas()["workload"]) == ["conv2d0", "matmul0", "matmul2"]
     assert parse(made.path.read_text()).totals == made.totals
+
+
+def test_an_interruption_leaves_a_model_that_is_not_damaged(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(trained, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "metrics": {}}))
+    write_manifest(folder)
+
+    def interrupt(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module, "write_manifest", interrupt)
+        card(folder)
+
+    assert find_model(str(folder)).revision is None
+    assert read_config(folder)["metrics"] == card(folder).totals
+
+
+def test_a_number_that_json_lacks_is_told_before_anything_is_written(trained: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(trained, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "metrics": {}, "options": {"rate": float("nan")}}))
+    write_manifest(folder)
+    (folder / "README.md").write_text("mine")
+    write_manifest(folder)
+
+    with pytest.raises(DataError, match="hold a number that is not finite"):
+        card(folder)
+
+    assert (folder / "README.md").read_text() == "mine"
+    verify(folder)
+
+
+def test_devices_that_are_not_a_list_of_texts_are_told(trained: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(trained, tmp_path / "model"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "train_devices": 5}))
+
+    with pytest.raises(DataError, match="has train_devices that are not a list of texts"):
+        card(folder)

@@ -165,7 +165,10 @@ def test_a_board_that_was_probed_at_no_time_is_refused(boards: Boards, identity:
         boards.note(session_pool.BoardSession("vax:1", said, Child()))
 
 
-@pytest.mark.parametrize("said", ["{}", "no JSON", "[]", '{"device": 7}'])
+SAID = ["{}", "no JSON", "[]", '{"device": {"device_id": "vax"}, "target": {}}']
+
+
+@pytest.mark.parametrize("said", [*SAID, '{"device": 7}', '{"device": {}, "target": {}}', "[" * 100_000])
 def test_a_board_of_another_version_is_told(boards: Boards, said: str) -> None:
     with pytest.raises(DeviceError, match=r"board vax:1 does not say what it is as this version of costhub expects"):
         boards.note(session_pool.BoardSession("vax:1", said, Child()))

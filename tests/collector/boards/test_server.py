@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.server import IDENTIFY, RunningServer, board_server, identify_board, tracker_server
-from costhub.collector.boards.tracker import Tracker
-from costhub.errors import DeviceError, MeasureError
+from costhub.collector.boards.tracker import Server, Tracker
+from costhub.errors import ArgumentError, DeviceError, MeasureError
 
 Serve = Callable[..., RunningServer]
 Library = Callable[[str], str]
@@ -62,6 +63,31 @@ def test_without_a_tracker_no_board_is_served(free_port: FreePort) -> None:
         board_server(Tracker("127.0.0.1", 1), "test", port=free_port()),
     ):
         pass
+
+
+@pytest.mark.parametrize("key", ["k\u00fcche", "", "a" * 201, "pi\n4"])
+def test_a_key_that_a_tracker_would_not_give_back_is_refused(key: str) -> None:
+    nobody = Tracker("127.0.0.1", 1)
+    with pytest.raises(ArgumentError, match="cannot be the key of boards"), board_server(nobody, key):
+        pass
+    with pytest.raises(ArgumentError, match="cannot be the key of boards"):
+        Boards(nobody.host, nobody.port, key)
+
+
+def test_the_board_of_another_machine_on_the_same_port_is_not_this_one(
+    tracker: Tracker, free_port: FreePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, asked, servers = free_port(), [0], Tracker.servers
+
+    def with_another(self: Tracker, key: str | None = None) -> list[Server]:
+        asked[0] += 1
+        registered = servers(self, key) if asked[0] > 4 else []
+        return [Server(f"192.0.2.1:{port}", "shared"), *registered]
+
+    monkeypatch.setattr(Tracker, "servers", with_another)
+    with board_server(tracker, "shared", port=port, identity={"device": {}, "target": {}}):
+        assert asked[0] > 4
+        assert [server.name for server in servers(tracker, "shared")] == [f"127.0.0.1:{port}"]
 
 
 def test_a_tracker_that_dies_is_noticed(free_port: FreePort) -> None:

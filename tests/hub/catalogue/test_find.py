@@ -181,6 +181,17 @@ def test_auto_takes_the_nearest_device_and_says_why() -> None:
     assert "acme-one" in found.reason
 
 
+@pytest.mark.usefixtures("hub")
+def test_auto_takes_no_folder_that_has_the_name_of_a_device(
+    make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_model(tmp_path / "acme-one", device_id="acme-one", arch="gbt")
+    monkeypatch.chdir(tmp_path)
+
+    assert find_model("acme-one").entry.name == "local/acme-one"
+    assert choose_model("auto", {"kind": "cpu", "cores": 8}).entry.name == "costhub/acme-one-gbt"
+
+
 def test_auto_says_of_a_model_of_many_devices_that_it_learned_from_this_one(hub: Path, make_model: Any) -> None:
     folder = make_model(hub / "models/lab/both", device_id="any-cpu", arch="conditioned", top_1=0.95)
     config = json.loads((folder / "config.json").read_text())

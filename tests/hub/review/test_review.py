@@ -184,6 +184,22 @@ def test_a_folder_is_merged_into_a_folder_only(measured: Any, tmp_path: Path) ->
             review(folder, against=against, merge=True)
 
 
+def test_a_pull_request_is_merged_only_after_a_comparison_with_its_own_dataset(
+    offered: Any, measured: Any, hugging_face: Any, tmp_path: Path
+) -> None:
+    address = offered()
+    copy = measured(tmp_path / "copy", session=1)  # which holds all rows of the pull request
+    before = dict(hugging_face.files(REPO))
+
+    with pytest.raises(RefusedError, match="must be compared with that: leave --against out"):
+        review(address, against=str(copy), merge=True, deep=False)
+
+    assert hugging_face.files(REPO) == before
+    assert hugging_face.pulls[REPO][0].status == "open"
+    assert not review(address, against=str(copy), deep=False).verdict.is_accepted
+    assert review(address, against="hf-hub:acme/data", merge=True, deep=False).merged is not None
+
+
 def test_a_dataset_to_compare_with_may_be_named(measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = measured(tmp_path / "hub/datasets/lab/held", session=0)
     new = measured(tmp_path / "new", session=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections import Counter
@@ -157,7 +158,7 @@ def _agreed(client: Client, device: str) -> WorkerFacts:
 
     Raises:
         MeasureError: No worker measures.
-        DeviceError: They are different devices, or have other versions than this machine.
+        DeviceError: They are different devices or have different targets, or other versions than this machine.
     """
     workers = client.scheduler_info(n_workers=-1)["workers"]
     measuring = [address for address, worker in workers.items() if worker["resources"].get(MEASURER)]
@@ -184,6 +185,11 @@ def _agreed(client: Client, device: str) -> WorkerFacts:
                 f"A worker has {listed(each.versions)}, and this machine has {listed(measuring_versions())}: "
                 "install the same versions everywhere."
             )
+    if len({json.dumps(each.target, sort_keys=True) for each in facts}) > 1:
+        raise DeviceError(
+            f"The workers, all {facts[0].device_id}, have different TVM targets, so their kernels would differ: give "
+            "all of them the same CPU features and the same number of CPUs, or collect from each kind alone."
+        )
     return facts[0]
 
 

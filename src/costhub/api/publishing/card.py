@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from costhub.api.evaluation import described_figures, evaluate
 from costhub.cards.markdown import CARD
 from costhub.cards.model_facts import METRICS
+from costhub.cards.model_card import text_list
 from costhub.errors import ArgumentError, DataError
+from costhub.files import write_replacing
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION, read_config
 from costhub.hub.data import DataAddress, find_data
-from costhub.hub.install import read_figures, write_card
+from costhub.hub.install import model_documents, read_figures
 from costhub.hub.pull import pull_resolved
 from costhub.hub.remote.manifest import MANIFEST, verify, write_manifest
 from costhub.terminal_text import Printed
@@ -98,15 +100,32 @@ def card(
         verify(folder)  # a damaged model must not get a valid manifest
     found = _evaluated(folder, data, device, split)
     _refuse_others(folder, config, found)
-    write_card(folder, config, found, name=folder.resolve().name)
     made = WrittenCard(folder / CARD, found)
+    _write_documents(folder, config, made, has_manifest=has_manifest)
+    return made
+
+
+def _write_documents(folder: Path, config: Mapping[str, Any], made: WrittenCard, *, has_manifest: bool) -> None:
+    """Writes the card, the figures in the configuration, and last the manifest of both."""
+    documents = model_documents(folder, config, made.figures, name=folder.resolve().name)
     if config.get("metrics") != made.totals:
-        part = folder / f"{CONFIG}.part"
-        part.write_text(json.dumps({**config, "metrics": made.totals}, indent=2, allow_nan=False) + "\n")
-        part.replace(folder / CONFIG)
+        documents[CONFIG] = _config_text(folder, {**config, "metrics": made.totals}).encode()
+    # A folder without a manifest is a model, but one whose manifest does not fit is damaged.
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for file, content in documents.items():
+        write_replacing(folder / file, content)
     if has_manifest:
         write_manifest(folder)
-    return made
+
+
+def _config_text(folder: Path, config: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(config, indent=2, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise DataError(
+            f"{folder / CONFIG} or the figures hold a number that is not finite, which JSON does not have. "
+            "Train or evaluate the model again."
+        ) from error
 
 
 def _own_folder(model: str, out: Path | None) -> Path:
@@ -144,8 +163,8 @@ def _evaluated(
 
 def _refuse_others(folder: Path, config: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
     """Refuses figures of devices that the model is not for."""
-    own = {config["device_id"], *(config.get("train_devices") or ())}
-    strange = sorted({row["device_id"] for row in figures.get("workloads", ()) if "device_id" in row} - own)
+    own = {config["device_id"], *text_list(config, "train_devices")}
+    strange = sorted({str(row["device_id"]) for row in figures.get("workloads", ()) if "device_id" in row} - own)
     if strange:
         raise DataError(
             f"The figures are for {', '.join(strange)}, but {folder} is a model for {config['device_id']}. "

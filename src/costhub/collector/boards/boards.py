@@ -14,7 +14,7 @@ from typing import Any
 
 from costhub.collector.boards.session import SessionResult, build_reference, time_on_board
 from costhub.collector.boards.session_pool import BoardSession, SessionPool
-from costhub.collector.boards.tracker import Tracker
+from costhub.collector.boards.tracker import Tracker, check_key
 from costhub.collector.run.drift_monitor import MAX_DRIFT, REPETITIONS
 from costhub.collector.run.evaluator import Arguments, Evaluator
 from costhub.collector.run.reference import ARGUMENTS
@@ -22,6 +22,7 @@ from costhub.collector.run.runner import RunResult
 from costhub.errors import DeviceError, MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.scratch import ScratchFolder
+from costhub.names import is_plain_name
 
 # A board ends a session by itself when its time is up. One that does not answer even then is gone.
 SILENCE_S = 5.0
@@ -71,6 +72,9 @@ class Boards:
         board_wait_s: How long to wait for a free board before giving up.
         most_drift: A program is measured again if its board's reference kernel slowed down by more than this.
 
+    Raises:
+        ArgumentError: No board can have this key.
+
     Example:
         >>> with Boards("127.0.0.1", 9190, "pi4", target={"kind": "llvm"}) as boards:
         ...     boards.key
@@ -89,6 +93,7 @@ class Boards:
         board_wait_s: float = 120.0,
         most_drift: float = MAX_DRIFT,
     ) -> None:
+        check_key(key)
         self.tracker = Tracker(tracker_host, tracker_port)
         self.key = key
         self._pool = SessionPool(self.tracker, key, board_wait_s=board_wait_s)
@@ -278,12 +283,15 @@ def _read_identity(text: str, board: str) -> BoardIdentity:
     """Parses a board's own identification.
 
     Raises:
-        DeviceError: It is of another version of costhub, or the time of its probe is not a valid time.
+        DeviceError: It is of another version of costhub, names no device or kind of target, or the time of its probe
+            is not a valid time.
     """
     try:
         identity = BoardIdentity(**json.loads(text))
         probed_at = identity.device.get("probed_at")
-    except (ValueError, TypeError, AttributeError) as error:
+        if not (is_plain_name(identity.device.get("device_id")) and isinstance(identity.target.get("kind"), str)):
+            raise ValueError("it names no device or no kind of target")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DeviceError(
             f"The board {board} does not say what it is as this version of costhub expects. Install the same version "
             "on both."

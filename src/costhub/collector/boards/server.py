@@ -10,11 +10,12 @@ import socket
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.collector.boards.tracker import Tracker
+from costhub.collector.boards.tracker import Tracker, check_key
 from costhub.collector.device.cpu_state import tvm_threads
 from costhub.errors import DeviceError, MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
@@ -87,10 +88,12 @@ def board_server(
         complete: Adds other known facts, such as the probed figures, to the detected row of the device.
 
     Raises:
+        ArgumentError: No board can have this key.
         DeviceError: This machine has no device of that kind.
         MeasureError: No tracker answers, or the port is not available.
     """
-    tracker.servers()  # TVM's own server would wait a minute for a tracker, then crash
+    check_key(key)
+    before = _names(tracker, key)  # TVM's own server would wait a minute for a tracker, then crash
     if identity is None:
         identity = _identity(device_kind)
         identity["device"] = complete(identity["device"])
@@ -98,7 +101,7 @@ def board_server(
         board = ServedBoard(host, port, tracker, key, json.dumps(identity), str(folder.path))
         with _server_child() as child:
             child.call(serve_board, board, timeout_s=SERVE_TIMEOUT_S)
-            _wait_until_registered(tracker, key, port, child)
+            _wait_until_registered(board, before, child)
             yield RunningServer(port, identity, child)
 
 
@@ -129,11 +132,20 @@ def _identity(device_kind: str) -> dict[str, Any]:
             raise MeasureError(f"TVM could not identify this machine: {error}") from error
 
 
-def _wait_until_registered(tracker: Tracker, key: str, port: int, child: Child) -> None:
+def _names(tracker: Tracker, key: str) -> Counter[str]:
+    return Counter(server.name for server in tracker.servers(key))
+
+
+def _wait_until_registered(board: ServedBoard, before: Counter[str], child: Child) -> None:
+    """Waits for a registration that was not there before: a board of another machine may have the same port."""
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not any(s.name.endswith(f":{port}") for s in tracker.servers(key)):
+    while True:
+        now = _names(board.tracker, board.key)
+        if any(name.endswith(f":{board.port}") for name in now - before):
+            return
+        before &= now  # an earlier server of this machine may only now be forgotten
         if time.monotonic() > deadline or not child.is_running:
-            raise MeasureError(f"The server on port {port} did not register with the tracker.")
+            raise MeasureError(f"The server on port {board.port} did not register with the tracker.")
         time.sleep(0.05)
 
 

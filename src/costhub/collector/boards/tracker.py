@@ -23,6 +23,8 @@ ANSWER_TIMEOUT_S = 10.0
 GIVE_UP_EVERY_S = 0.5
 MOST_ANSWER_BYTES = 16 << 20
 """Each board takes a few hundred bytes of a summary."""
+MOST_KEY = 200
+"""Characters of a key."""
 
 
 def address_of(tracker: str) -> tuple[str, int]:
@@ -41,6 +43,22 @@ def address_of(tracker: str) -> tuple[str, int]:
             f"{tracker!r} is not the address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
         )
     return host.strip("[]"), int(port)  # the brackets of IPv6
+
+
+def check_key(key: str) -> None:
+    """Refuses a key that would not come back from a tracker as it was sent.
+
+    Raises:
+        ArgumentError: It is not a key of boards.
+
+    Example:
+        >>> check_key("pi4")
+    """
+    if not (key.isascii() and key.isprintable() and 0 < len(key) <= MOST_KEY):
+        raise ArgumentError(
+            f"{key!r:.99} cannot be the key of boards; write 1 to {MOST_KEY} letters, digits and signs of ASCII, for "
+            "example pi4."
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +103,7 @@ class Tracker:
         """
         with self._readable():
             infos = self._ask([SUMMARY])[1]["server_info"]
-            servers = [Server(_name(*i["addr"]), clean(i["key"].removeprefix("server:"), 200)) for i in infos]
+            servers = [Server(_name(*i["addr"]), clean(i["key"].removeprefix("server:"), MOST_KEY)) for i in infos]
         return sorted((s for s in servers if key in (None, s.key)), key=lambda s: (s.key, s.name))
 
     def free(self, key: str) -> int:

@@ -84,7 +84,8 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
             f"No {descriptor.get('kind')} device has a model in the hub. Name one with --model, or train one "
             "with `costhub collect` and `costhub train`."
         )
-    found = find_model(nearest.device_id, arch=arch)
+    # In the hubs alone: a folder here may have the name of the device.
+    found = _from_index(Address("index", nearest.device_id), arch)
     return replace(found, reason=_nearest(found, nearest, descriptor.get("device_id")))
 
 

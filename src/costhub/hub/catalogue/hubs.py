@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -255,10 +256,13 @@ def training_devices(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def held_out_top_1(config: Mapping[str, Any]) -> float | None:
-    """The top-1 figure that the configuration of a model records, or None."""
+    """The top-1 figure that the configuration of a model records, if it is a finite number, or None."""
     metrics = config.get("metrics")
     value = metrics.get("top_1") if isinstance(metrics, Mapping) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):  # an integer beyond every float
+            return float(value) if math.isfinite(value) else None
+    return None
 
 
 def _scan_models() -> Iterator[ModelEntry | ModelError]:

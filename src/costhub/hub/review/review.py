@@ -242,6 +242,10 @@ def _card_beside(pull: PullRequest) -> Iterator[Reason]:
 def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> None:
     if kind == "model":
         raise RefusedError("Only measurements are merged; `costhub publish` puts a model into a hub.")
+    if pull is not None and against != pull.repo.address:
+        raise RefusedError(
+            "A pull request is merged into its own dataset and must be compared with that: leave --against out."
+        )
     if pull is None and (against is None or not Path(against).is_dir()):
         raise RefusedError(
             "A folder is merged into a data folder: name that one with --against. For a dataset on the Hugging "
