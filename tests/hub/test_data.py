@@ -284,6 +284,23 @@ def test_what_the_hub_does_not_have_is_a_sentence(
         load_measurements(address)
 
 
+def test_an_answer_that_makes_no_sense_is_a_sentence(
+    hugging_face: Any, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import HfApi
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("sha")
+
+    hugging_face.commit("datasets/acme/cpu0", files)
+    with pytest.raises(KeyError, match="mine"), locate_data("hf-hub:acme/cpu0"):
+        raise KeyError("mine")  # an error of the caller, and no answer of the hub
+    monkeypatch.setattr(HfApi, "resolve_revision", fail)
+
+    with pytest.raises(DataError, match=r"^hf-hub:acme/cpu0 got an answer that no Hugging Face hub gives \(KeyError"):
+        load_measurements("hf-hub:acme/cpu0")
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [

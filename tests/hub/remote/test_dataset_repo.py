@@ -40,6 +40,20 @@ def test_what_is_no_data_folder_is_refused(hugging_face: Any, files: dict[str, b
         find_tables("lab/data")
 
 
+def test_an_answer_that_makes_no_sense_is_a_sentence(hugging_face: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("siblings")
+
+    hugging_face.commit("datasets/lab/data", FILES)
+    head = find_tables("lab/data")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+
+    with pytest.raises(HubError, match=r"^hf-hub:lab/data got an answer that no Hugging Face hub gives \(KeyError"):
+        fetch_tables_at("lab/data", head)
+
+
 def test_a_dataset_that_is_not_there_is_refused(hugging_face: Any) -> None:
     with pytest.raises(HubError, match="hf-hub:lab/nothing does not exist"):
         find_tables("lab/nothing")

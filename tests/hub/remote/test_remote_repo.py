@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costhub.errors import HubError
+from costhub.hub.remote import watch
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, RemoteRepo, StaleError, blob_id
 
@@ -184,6 +186,48 @@ def test_xet_in_the_client_is_no_obstacle_where_nothing_is_large(
 
     assert done.pull_request == 1
     assert hugging_face.files("datasets/acme/data", "refs/pr/1")["x.json"] == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("question", "ask"),
+    [
+        ("repo_info", lambda repo: repo.head()),
+        ("get_repo_discussions", lambda repo: repo.open_pull_requests()),
+        ("get_repo_discussions", lambda repo: repo.find_pull_request("mark")),
+        ("get_discussion_details", lambda repo: repo.title_of(1)),
+        ("get_discussion_details", lambda repo: repo.close(1, "Thanks.")),
+        ("list_repo_refs", lambda repo: repo.refs()),
+        ("list_repo_refs", lambda repo: repo.has_tag("v1", "0" * 40)),
+    ],
+)
+@pytest.mark.parametrize("error", [KeyError("count"), ValueError("no time")])
+def test_an_answer_that_makes_no_sense_is_a_sentence_whatever_was_asked(
+    repo: RemoteRepo, monkeypatch: pytest.MonkeyPatch, question: str, ask: Callable[[RemoteRepo], Any], error: Exception
+) -> None:
+    watching = []
+
+    def fail(*_: Any, **__: Any) -> None:
+        watching.extend(each.repo for each in watch._watches)
+        raise error
+
+    monkeypatch.setattr(repo.api, question, fail)
+
+    with pytest.raises(HubError, match=r"^hf-hub:acme/data got an answer that no Hugging Face hub gives \("):
+        ask(repo)
+    assert watching == ["acme/data"]
+
+
+def test_a_download_that_fails_blames_no_files_of_ours(repo: RemoteRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("Task error: CAS")
+
+    found = head(repo)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
+
+    with pytest.raises(HubError, match="could not be reached at .*Task error"):
+        repo.fetch(found, "a.parquet")
 
 
 def test_offline_is_said(repo: RemoteRepo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, HubError, RefusedError
 from costhub.hub.remote.address import AddressError
+from costhub.hub.remote.remote_repo import RemoteRepo
 from costhub.hub.review import fetch
 from costhub.hub.review.fetch import fetch_compared, find_pull_request
 from costhub.hub.review.review import review
@@ -27,6 +28,16 @@ def test_only_the_devices_that_matter_are_fetched(offered: Any, hugging_face: An
     assert DataFolder.open(found).device_ids() == ["amd-epyc-zen5-1c"]
     assert not (found / "big.bin").exists()
     assert set(hugging_face.bytes_served) & set(other) == set()
+
+
+def test_a_name_with_letters_of_patterns_fetches_no_other_device(offered: Any, hugging_face: Any) -> None:
+    offered()
+    hugging_face.change(REPO, {"measurements/other/train-00000-of-00001.parquet": b"PAR1"}, message="more")
+
+    found = fetch_compared("hf-hub:acme/data", ["*"])
+
+    assert found is not None
+    assert DataFolder.open(found).device_ids() == []
 
 
 def test_a_device_that_the_hub_lacks_leaves_the_tables(offered: Any) -> None:
@@ -216,3 +227,38 @@ def test_a_fetch_that_fails_is_a_sentence(offered: Any, hugging_face: Any, tmp_p
 
     with pytest.raises(CosthubError, match="acme/data"):
         pull.fetch(tmp_path / "place")
+
+
+def test_an_answer_that_makes_no_sense_is_a_sentence(
+    offered: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyError("siblings")
+
+    pull = find_pull_request(offered())
+    assert pull is not None
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+
+    with pytest.raises(HubError, match=r"^hf-hub:acme/data got an answer that no Hugging Face hub gives"):
+        pull.fetch(tmp_path / "place")
+    with pytest.raises(HubError, match=r"^hf-hub:acme/data got an answer that no Hugging Face hub gives"):
+        fetch_compared("hf-hub:acme/data", ["amd-epyc-zen5-1c"])
+
+
+def test_the_title_of_a_pull_request_is_asked_for_once(
+    offered: Any, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import HfApi
+
+    address = offered()
+    HfApi(endpoint=hugging_face.url).merge_pull_request("acme/data", 1, repo_type="dataset")
+    asked, title_of = [], RemoteRepo.title_of
+    monkeypatch.setattr(RemoteRepo, "title_of", lambda self, number: asked.append(number) or title_of(self, number))
+
+    pull = find_pull_request(address)
+
+    assert pull is not None
+    assert len(pull.paths) > 1
+    assert asked == [1]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from costhub.errors import HubError
 from costhub.hub.remote.hugging_face import readable_errors, xet_as_client_errors
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, RemoteRepo, blob_id
-from costhub.hub.remote.watch import watched
+from costhub.hub.remote.watch import sound_answers, watched
 from costhub.terminal_text import clean
 
 _DEVICE = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,100}"
@@ -79,17 +79,38 @@ def fetch_tables_at(name: str, head: Head) -> Path:
     Raises:
         HubError: The hub cannot be reached, or a file is not the one that the commit lists.
     """
+    return fetch_paths(name, head, [path for path in head.files if _SHARD.fullmatch(path) or _SPLIT.fullmatch(path)])
+
+
+def fetch_paths(name: str, head: Head, paths: Sequence[str]) -> Path:
+    """Downloads some files of a dataset as `fetch_tables_at` does.
+
+    Args:
+        name: ORG/NAME.
+        head: The state of the dataset.
+        paths: The files.
+
+    Returns:
+        A data folder, for reading only.
+
+    Raises:
+        HubError: The hub cannot be reached, or a file is not the one that the commit lists.
+    """
     from huggingface_hub import snapshot_download
 
-    paths = sorted(path for path in head.files if _SHARD.fullmatch(path) or _SPLIT.fullmatch(path))
-    with watched(name) as watch, readable_errors(name, head.commit, HubError), xet_as_client_errors():
+    with (
+        watched(name) as watch,
+        sound_answers(f"hf-hub:{name}", HubError),
+        readable_errors(name, head.commit, HubError),
+        xet_as_client_errors(),
+    ):
         watch.expect(head.sizes)
         patterns = [glob.escape(path) for path in paths]
         fetched = snapshot_download(
             name, repo_type="dataset", revision=head.commit, allow_patterns=patterns, library_name="costhub"
         )
     folder = Path(fetched)
-    for path in paths:
+    for path in sorted(paths):
         if not (folder / path).is_file() or not head.has(path, folder / path):
             raise HubError(
                 f"{folder / path} is not the file that hf-hub:{name} lists at commit {head.commit[:12]}. Remove it "

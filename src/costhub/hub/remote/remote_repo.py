@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from costhub.errors import HubError, first_line
-from costhub.hub.remote.hugging_face import quiet_without_terminal
+from costhub.hub.remote.hugging_face import quiet_without_terminal, xet_as_client_errors
 from costhub.hub.remote.manifest import hash_file
-from costhub.hub.remote.watch import sound_answers, watched
+from costhub.hub.remote.watch import Watch, sound_answers, watched
 from costhub.terminal_text import clean
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class RemoteRepo:
         from huggingface_hub import RepoFile
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-        with watched(self.name), sound_answers(self.address, HubError), readable_write_errors(self.name):
+        with self._reading():
             try:
                 info = self.api.repo_info(self.name, repo_type=self.kind, revision=revision)
             except GatedRepoError:
@@ -135,7 +135,7 @@ class RemoteRepo:
         """
         from huggingface_hub import hf_hub_download
 
-        with watched(self.name) as watch, sound_answers(self.address, HubError), readable_write_errors(self.name):
+        with self._reading() as watch, xet_as_client_errors():
             watch.expect(head.sizes)
             return Path(hf_hub_download(self.name, path, repo_type=self.kind, revision=head.commit))
 
@@ -145,7 +145,7 @@ class RemoteRepo:
         Raises:
             HubError: It cannot be created.
         """
-        with readable_write_errors(self.name):
+        with _accepted(self.name), readable_write_errors(self.name):
             self.api.create_repo(self.name, repo_type=self.kind, exist_ok=True)
 
     def commit(
@@ -174,7 +174,7 @@ class RemoteRepo:
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        with readable_write_errors(self.name):
+        with _accepted(self.name), readable_write_errors(self.name):
             info = self.api.create_commit(
                 self.name,
                 operations=[
@@ -205,8 +205,7 @@ class RemoteRepo:
         Raises:
             HubError: The tag names another commit.
         """
-        with readable_write_errors(self.name):
-            tags = {ref.name: ref.target_commit for ref in self.refs()}
+        tags = {ref.name: ref.target_commit for ref in self.refs()}
         if tags.get(tag, commit) != commit:
             raise HubError(
                 f"{self.address} already has a tag {tag}, on the commit {tags[tag][:12]}; a version "
@@ -235,7 +234,7 @@ class RemoteRepo:
         """All pull requests, the oldest first."""
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-        with readable_write_errors(self.name):
+        with self._reading():
             try:
                 pulls = list(
                     self.api.get_repo_discussions(self.name, repo_type=self.kind, discussion_type="pull_request")
@@ -253,7 +252,7 @@ class RemoteRepo:
         Raises:
             HubError: The pull request does not exist.
         """
-        with readable_write_errors(self.name):
+        with self._reading():
             return self.api.get_discussion_details(self.name, number, repo_type=self.kind).title
 
     def close(self, number: int, comment: str) -> None:
@@ -262,7 +261,7 @@ class RemoteRepo:
         Raises:
             HubError: The hub refuses.
         """
-        with readable_write_errors(self.name):
+        with self._reading():
             status = self.api.get_discussion_details(self.name, number, repo_type=self.kind).status
             if status in ("open", "draft"):
                 self.api.change_discussion_status(
@@ -270,8 +269,19 @@ class RemoteRepo:
                 )
 
     def refs(self) -> list[GitRefInfo]:
-        """The tags."""
-        return list(self.api.list_repo_refs(self.name, repo_type=self.kind).tags)
+        """The tags.
+
+        Raises:
+            HubError: The hub cannot be reached.
+        """
+        with self._reading():
+            return list(self.api.list_repo_refs(self.name, repo_type=self.kind).tags)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Watch]:
+        """Checks every answer in the block, and turns errors of the client into a HubError."""
+        with watched(self.name) as watch, sound_answers(self.address, HubError), readable_write_errors(self.name):
+            yield watch
 
 
 @contextlib.contextmanager
@@ -309,9 +319,18 @@ def readable_write_errors(repo: str) -> Iterator[None]:
             f"{where} could not store the files ({clean(first_line(error), 200)}). {again} A server without "
             "Xet storage needs HF_HUB_DISABLE_XET=1."
         ) from error
-    except (ValueError, RuntimeError) as error:  # raised by the client for a rejected card or upload
+
+
+@contextlib.contextmanager
+def _accepted(repo: str) -> Iterator[None]:
+    """Turns errors that the client raises in the block for a rejected card or upload into a HubError."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
         reasons = clean(" ".join(str(error.__cause__ or error).split()), 300)
-        raise HubError(f"{where} does not accept the files: {reasons} {again}") from error
+        raise HubError(
+            f"hf-hub:{repo} does not accept the files: {reasons} Nothing was left half done: run the command again."
+        ) from error
 
 
 def _refused_by_server(where: str, status: int, error: Exception) -> HubError:

@@ -13,10 +13,11 @@ from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.contribute import INBOX, contribution_id
 from costhub.hub.model_check.model_files import check_model_path
 from costhub.hub.remote.address import AddressError, check_endpoint, parse_address
+from costhub.hub.remote.dataset_repo import fetch_paths, shards_of
 from costhub.hub.remote.hugging_face import MODEL_PATTERNS, readable_errors, xet_as_client_errors
 from costhub.hub.remote.manifest import MAX_TOTAL_BYTES, hash_file
 from costhub.hub.remote.remote_repo import Head, Kind, RemoteRepo
-from costhub.hub.remote.watch import watched
+from costhub.hub.remote.watch import sound_answers, watched
 from costhub.terminal_text import clean
 
 MOST_FILES = 1000
@@ -60,33 +61,15 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
         A data folder, for reading only; None if the dataset has no shards yet.
 
     Raises:
-        HubError: The hub cannot be reached, or has no such dataset or revision.
+        HubError: The hub cannot be reached, has no such dataset or revision, or a file is not the one that it lists.
     """
-    from huggingface_hub import snapshot_download
-
     head = repo.head(revision)
     if head is None:
         raise HubError(f"{repo.address} does not exist, or you may not read it. Check its name.")
-    patterns = [
-        "devices/train-*",
-        "workloads/train-*",
-        *(f"measurements/{name}/train-*" for name in device_ids),
-    ]
     if not any(path.startswith(("devices/", "workloads/", "measurements/")) for path in head.files):
         return None
-    with watched(repo.name) as watch, readable_errors(repo.name, head.commit, HubError), xet_as_client_errors():
-        watch.expect(head.sizes)
-        folder = Path(
-            snapshot_download(
-                repo.name,
-                repo_type="dataset",
-                revision=head.commit,
-                allow_patterns=patterns,
-                library_name="costhub",
-            )
-        )
-    (folder / "measurements").mkdir(exist_ok=True)
-    return folder
+    tables = {"devices", "workloads", *(f"measurements/{name}" for name in device_ids)}
+    return fetch_paths(repo.name, head, [path for path in shards_of(head) if path.rpartition("/")[0] in tables])
 
 
 @dataclass(frozen=True)
@@ -123,7 +106,12 @@ class PullRequest:
         from huggingface_hub import snapshot_download
 
         name = self.repo.name
-        with watched(name) as watch, readable_errors(name, self.commit, HubError), xet_as_client_errors():
+        with (
+            watched(name) as watch,
+            sound_answers(self.repo.address, HubError),
+            readable_errors(name, self.commit, HubError),
+            xet_as_client_errors(),
+        ):
             watch.expect(self.sizes)
             snapshot_download(
                 self.repo.name,
@@ -200,7 +188,9 @@ def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
         return _model_pull_request(repo, number, head, main)
     inside = {path: path.split("/")[1] for path in head.files if path.startswith(f"{INBOX}/") and path.count("/") > 1}
     ids = {name for path, name in inside.items() if path not in main.files}
-    ids = ids or {name for name in inside.values() if name in repo.title_of(number)}
+    if inside and not ids:
+        title = repo.title_of(number)
+        ids = {name for name in inside.values() if name in title}
     if len(ids) != 1:
         raise RefusedError(
             f"{repo.address}@refs/pr/{number} holds {len(ids)} contributions; one was expected, as "
