@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from costhub.errors import DataError
 from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.hub.data import load_measurements
 from costhub.hub.dataset_documents import (
+    croissant_facts,
     data_facts,
     folder_credit,
     tables_revision,
@@ -187,6 +189,13 @@ def test_the_dataset_of_an_unknown_author_says_so_and_cites_nobody() -> None:
     assert "author = {{unknown}}" in text
     assert "Measured by" not in text
     assert "Measured by costhub" in shipped("amd-epyc-zen4")
+
+
+def test_the_version_of_a_strange_card_may_have_no_date() -> None:
+    card = parse(shipped("nvidia-a100"))
+
+    assert croissant_facts(replace(card, changes=[{"version": "v1"}])).date == ""
+    assert croissant_facts(replace(card, changes=[{"date": "2026-01-02"}])).date == "2026-01-02"
 
 
 def test_the_origins_of_a_card_are_those_of_its_rows() -> None:

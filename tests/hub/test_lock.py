@@ -275,3 +275,20 @@ def test_a_dataset_of_a_hub_on_this_machine_is_verified_where_it_lies(
         LockFileError, match=r"does not lock the dataset other\. Add it with `costhub lock --data other"
     ):
         pull_locked_data("other", path=path)
+
+
+def test_rows_in_a_journal_are_not_locked_as_no_hash_covers_them(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Path(shutil.copytree(H200, tmp_path / "hub/datasets/lab/mine"))
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path / "hub"))
+    journal = mine / "measurements/nvidia-h200/journal.jsonl"
+    journal.write_bytes(b"")
+    lock(datasets=["lab/mine"], path=path)
+    journal.write_bytes(b"{}\n")
+
+    with pytest.raises(LockError, match="holds rows that no shard has yet"):
+        pull_locked_data("lab/mine", path=path)
+    with pytest.raises(LockError, match="holds rows that no shard has yet"):
+        lock(datasets=["lab/mine"], path=path)
+    assert "holds rows that no shard has yet" in check_lock(path)[0]

@@ -9,6 +9,7 @@ import pytest
 
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, DataError
+from costhub.hub import staging
 from costhub.hub.remote.manifest import verify
 from costhub.hub.staging import folder_kind, own_names, own_names_in, personal_texts, read_card, staged
 
@@ -62,6 +63,21 @@ def test_rows_of_a_journal_go_as_a_shard(measured: Any, tmp_path: Path) -> None:
         "train-00000-of-00002.parquet",
         "train-00001-of-00002.parquet",
     ]
+
+
+def test_of_a_folder_too_large_for_a_hub_the_whole_size_is_told(
+    measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = measured(tmp_path / "data", 0, 20)
+    size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+    size += (folder / "README.md").stat().st_size if (folder / "README.md").exists() else 0
+    monkeypatch.setattr(staging, "MAX_TOTAL_BYTES", size - 1)
+
+    with (
+        pytest.raises(DataError, match=rf"holds {size:,} bytes for a hub, and at most {size - 1:,} go"),
+        staged(folder),
+    ):
+        pass
 
 
 def test_a_link_is_no_file_of_the_folder(measured: Any, tmp_path: Path) -> None:

@@ -108,6 +108,11 @@ class DatasetCard:
     warned_rows: dict[str, int] = field(default_factory=dict)
     """Rule id of `costhub check` -> number of rows it warns about."""
 
+    @property
+    def date(self) -> str:
+        """The day of the last version, ISO 8601; "" if there is none, or a strange card does not say it."""
+        return str(self.changes[-1].get("date") or "") if self.changes else ""
+
     def configs(self) -> list[dict[str, Any]]:
         """The configurations that `datasets.load_dataset` offers: the tables, the sample, each device."""
         found = [dict(entry) for entry in CONFIGS]
@@ -459,6 +464,6 @@ def bibtex(card: DatasetCard) -> str:
         "".join(letter if letter.isalnum() else "_" for letter in card.name),
         title=f"{inline(card.name)}: measured tensor programs",
         author=" and ".join(map(inline, known)) or ("{unknown}" if card.origins else "{the costhub contributors}"),
-        year=str(card.changes[-1]["date"])[:4] if card.changes else "",
+        year=card.date[:4],
         note=", ".join([f"data revision {inline(card.revision)}", *cited_works(card.origins)]),
     )

@@ -13,6 +13,7 @@ from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.credit import contributor_fault
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.schema import TABLES
 from costhub.errors import ArgumentError, DataError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
 from costhub.hub.remote.address import AddressError
@@ -26,7 +27,6 @@ from costhub.terminal_text import Printed, clean
 CONTRIBUTE_VARIABLE = "COSTHUB_CONTRIBUTE_TO"
 INBOX = "contributions"
 """The folder of a dataset with contributions that await review; readers ignore it."""
-_TABLES = ("devices/", "workloads/", "measurements/")
 _HALF_DONE = "Nothing was left half done"
 """How errors of a hub begin to say that the same command can be run again."""
 
@@ -151,7 +151,7 @@ def contribute(
         _refuse_contributors(ready.folder)
         disturbed = refuse_unfit(ready.folder, deep=deep)
         held, is_merged = _leave_out_held(ready.folder, repo)
-        files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
+        files = {path: local for path, local in ready.files().items() if path.split("/")[0] in TABLES}
         offer = _offer(repo.address if repo else "", ready.folder, files, LeftOut(disturbed, held), given=folder)
         if is_merged:
             return Contribution(offer, offer.to, None, was_there=True, is_merged=True)

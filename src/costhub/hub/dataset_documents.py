@@ -32,7 +32,7 @@ from costhub.cards.markdown import CARD
 from costhub.dataset.credit import data_credit, is_imported
 from costhub.dataset.croissant import CROISSANT, CroissantFacts, croissant_text
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.schema import SCHEMA_VERSION
+from costhub.dataset.schema import SCHEMA_VERSION, TABLES
 from costhub.dataset.shards.shard import write_shard
 from costhub.dataset.shards.shard_set import shard_name
 from costhub.dataset.splits.split import list_splits
@@ -41,14 +41,13 @@ from costhub.errors import DataError
 from costhub.files import write_replacing
 from costhub.hub.remote.address import HF_PREFIX
 from costhub.hub.remote.manifest import hash_file
-from costhub.hub.sources.catalogue import load_sources
+from costhub.hub.sources.catalogue import PublicSource, load_sources
 from costhub.hub.staging import read_card
 
 _FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor", "tvm_version")
 _ORIGIN_COLUMNS = ["contributor", "licence", "tvm_version", "transplanted_from", "proposed_by"]
 SAMPLE_ROWS = 100
 """Maximum number of rows per device."""
-_TABLES = ("devices", "workloads", "measurements")
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def croissant_facts(card: DatasetCard) -> CroissantFacts:
         keywords=dataset_tags(card),
         url=f"https://huggingface.co/datasets/{page}" if card.address.startswith(HF_PREFIX) else "",
         citation=bibtex(card),
-        date=str(card.changes[-1]["date"]) if card.changes else "",
+        date=card.date,
         versions=len(card.changes),
     )
 
@@ -233,7 +232,7 @@ def tables_hash(place: Path) -> str:
         >>> len(tables_hash(DataFolder.create(tempfile.mkdtemp()).path))
         64
     """
-    paths = [path for table in _TABLES for path in (place / table).rglob("*.parquet")]
+    paths = [path for table in TABLES for path in (place / table).rglob("*.parquet")]
     return shards_hash({path.relative_to(place).as_posix(): hash_file(path).sha256 for path in paths})
 
 
@@ -320,21 +319,22 @@ def _origins(place: Path, address: str, importers: Collection[str]) -> list[dict
         groups = pa.Table.from_batches([batch]).group_by(_ORIGIN_COLUMNS).aggregate([([], "count_all")])
         for row in groups.to_pylist():
             counts[tuple(row[column] or "" for column in _ORIGIN_COLUMNS)] += row["count_all"]
+    groups = [(dict(zip(_ORIGIN_COLUMNS, key, strict=True)), rows) for key, rows in sorted(counts.items())]
+    imported = [(values, rows) for values, rows in groups if is_imported(values)]
+    sources = [source for source in load_sources() if source.dataset == address] if imported else []
     found = []
-    for key, rows in sorted(counts.items()):
-        values = dict(zip(_ORIGIN_COLUMNS, key, strict=True))
-        if is_imported(values):
-            del values["proposed_by"]
-            only = {ONLY_IMPORTED: True} if values["contributor"] in importers else {}
-            found.append({**values, "rows": rows, "places": _places(address, values["contributor"]), **only})
+    for values, rows in imported:
+        del values["proposed_by"]
+        only = {ONLY_IMPORTED: True} if values["contributor"] in importers else {}
+        found.append({**values, "rows": rows, "places": _places(sources, values["contributor"]), **only})
     return found
 
 
-def _places(address: str, contributor: str) -> list[dict[str, Any]]:
+def _places(sources: Iterable[PublicSource], contributor: str) -> list[dict[str, Any]]:
     """Public locations of the rows of a shipped dataset, one entry per repository revision."""
     places: dict[tuple[str, str], dict[str, Any]] = {}
-    for source in load_sources():
-        if (source.dataset, source.contributor) == (address, contributor):
+    for source in sources:
+        if source.contributor == contributor:
             at = (source.repository, source.revision)
             paper = {"paper": source.paper} if source.paper else {}
             empty = {"repository": at[0], "revision": at[1], "folders": [], "changed": "", **paper}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from costhub.dataset.shards.journal import JOURNAL
 from costhub.errors import CosthubError, HubError
 from costhub.files import read_regular, refuse_newer, write_replacing
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model
@@ -107,7 +108,22 @@ def pin_dataset(name: str) -> Pin:
             f"{name} is a folder, which other machines do not have. Lock a dataset of a hub, or publish this one "
             "with `costhub publish`."
         )
-    return Pin("dataset", name, place.dataset, tables_hash(place.folder))
+    return Pin("dataset", name, place.dataset, _hash_of_all_rows(place.folder))
+
+
+def _hash_of_all_rows(folder: Path) -> str:
+    """The hash of the shards of a dataset on this machine.
+
+    Raises:
+        LockError: Rows in a journal, which readers see, are in no shard.
+    """
+    journals = [path for path in sorted(folder.glob(f"measurements/*/{JOURNAL}")) if path.stat().st_size]
+    if journals:
+        raise LockError(
+            f"{journals[0]} holds rows that no shard has yet, so no hash covers them. Let the collection end, or run "
+            "it again: the next writer of the folder moves the rows to a shard."
+        )
+    return tables_hash(folder)
 
 
 def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str | Path = LOCK_FILE) -> tuple[Pin, ...]:
@@ -125,6 +141,7 @@ def lock(models: Iterable[str] = (), datasets: Iterable[str] = (), *, path: str 
 
     Raises:
         LockFileError: The file is not a lock file, a name refers to a folder, or there is nothing to lock.
+        LockError: A dataset has rows that are in no shard yet.
         CosthubError: There is no such model or dataset. The lock file is left unchanged.
 
     Example:
@@ -350,7 +367,7 @@ def pull_locked_data(name: str, *, path: str | Path = LOCK_FILE) -> Path:
 
     Raises:
         LockFileError: There is no lock file, or it lacks the name.
-        LockError: No hub still has the locked version, or its hash differs.
+        LockError: No hub still has the locked version, its hash differs, or it has rows that are in no shard yet.
 
     Example:
         >>> import tempfile
@@ -366,7 +383,7 @@ def pull_locked_data(name: str, *, path: str | Path = LOCK_FILE) -> Path:
         place = find_data(pin.resolved)
         if place.dataset is None:
             raise LockError(f"{pin.resolved} is a folder on this machine, and {path} locks datasets of a hub.")
-        _compare(pin, tables_hash(place.folder), path)
+        _compare(pin, _hash_of_all_rows(place.folder), path)
     except LockError:
         raise
     except CosthubError as error:

@@ -135,6 +135,7 @@ def _stage_model(source: Path, place: Path) -> None:
 
 def _stage_dataset(source: Path, place: Path) -> None:
     before = _files_to_send(source)
+    _refuse_large(source, before)
     room = MAX_TOTAL_BYTES
     for name in before:
         within = Path(name)
@@ -158,6 +159,18 @@ def _stage_dataset(source: Path, place: Path) -> None:
         journal.unlink(missing_ok=True)
     for left in place.rglob(LOCK):
         left.unlink()
+
+
+def _refuse_large(source: Path, names: Iterable[str]) -> None:
+    try:
+        size = sum((source / name).lstat().st_size for name in names)
+    except FileNotFoundError:
+        raise _changed_meanwhile(source) from None
+    if size > MAX_TOTAL_BYTES:
+        raise DataError(
+            f"{source} holds {size:,} bytes for a hub, and at most {MAX_TOTAL_BYTES:,} go into one dataset. Publish "
+            "its devices as several datasets."
+        )
 
 
 def read_card(card: Path) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from costhub.cli.publishing.publish import _lines
 from costhub.dataset.folder import DataFolder
+from costhub.hub.publish import PublishPlan
 
 SRC = Path(__file__).parents[3] / "src"
 
@@ -60,6 +62,15 @@ def test_who_is_asked_sees_what_would_go(
 
     assert "hf-hub:acme/data" in asked.err.splitlines()[0]
     assert (asked.code, agreed.err, json.loads(agreed.out)["to"]) == (1, "", "hf-hub:acme/data")
+
+
+def test_paths_of_a_hub_do_not_reach_the_terminal_as_they_are() -> None:
+    plan = PublishPlan("hf-hub:acme/data", "dataset", {"a\x1b[2J": 1}, ["b\x1b[2J\nc"], unchanged=0, is_new=False)
+
+    _, added, removed, _ = _lines(plan)
+
+    assert added.endswith("  a?[2J")
+    assert removed == "    removed  b?[2J c"
 
 
 def test_it_says_where_it_went(costhub: Any, sound_model: Any, hugging_face: Any) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -28,6 +29,25 @@ def test_a_second_holder_is_refused_with_the_pid_of_the_first(tmp_path: Path) ->
         pytest.raises(DataError, match=rf"written by another process \(pid {os.getpid()}\)"),
     ):
         FolderLock(tmp_path)
+
+
+def test_a_lock_is_that_of_the_folder_which_took_the_place_of_another_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, take = tmp_path / "data", fcntl.flock
+    folder.mkdir()
+    (tmp_path / "new").mkdir()
+
+    def take_after_the_swap(descriptor: int, how: int) -> None:
+        if (tmp_path / "new").exists():
+            folder.rename(tmp_path / "old")
+            (tmp_path / "new").rename(folder)
+        take(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", take_after_the_swap)
+
+    with FolderLock(folder, wait=True), pytest.raises(DataError, match="written by another process"):
+        FolderLock(folder)
 
 
 def test_whoever_may_write_to_the_folder_may_lock_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.lock import FolderLock
 from costhub.errors import CosthubError, DataError
 from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue import devices as index
@@ -132,6 +133,24 @@ def test_an_index_is_a_regular_file_of_bounded_size_and_depth(tmp_path: Path) ->
     for name, words in (("pipe", "named pipe"), ("large", "At most"), ("deep", "not a device index")):
         with pytest.raises(DataError, match=words):
             read_devices(tmp_path / f"{name}.json")
+
+
+def test_nobody_else_writes_an_index_between_its_reading_and_its_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read, reads = tmp_path / "new/devices.json", index.read_devices, []
+
+    def read_alone(path: Path) -> Any:
+        with pytest.raises(DataError, match="written by another process"):
+            FolderLock(path.parent)
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(index, "read_devices", read_alone)
+    register_device({"device_id": "new", "kind": "cpu"}, path=path)
+
+    assert reads == [path]
+    assert [device.device_id for device in read(path)] == ["new"]
 
 
 def test_the_index_is_read_once_until_it_changes(hub: Path) -> None:

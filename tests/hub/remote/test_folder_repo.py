@@ -74,14 +74,26 @@ def test_what_is_put_beside_does_not_disturb_a_writer(repo: FolderRepo, tmp_path
     table = repo.folder / "measurements/cpu"
     table.mkdir(parents=True)
     one = local(tmp_path, "one")
+    before = head(repo)
     with FolderLock(table):
-        repo.commit(head(repo), {"contributions/a/x": one, "contributions/a/b/y": one}, [], message="beside")
+        (table / "journal.jsonl").write_text("a row of the writer")
+        repo.commit(before, {"contributions/a/x": one, "contributions/a/b/y": one}, [], message="beside")
+        (table / "journal.jsonl").unlink()
         with pytest.raises(DataError, match="is being written by another process"):
             repo.commit(head(repo), {"README.md": one}, [], message="instead")
         assert table.is_dir()
 
     repo.commit(head(repo), {"README.md": one}, [], message="instead")
     assert {path.name for path in repo.folder.rglob("*") if path.is_file()} == {"README.md", "x", "y"}
+
+
+def test_nothing_is_put_beside_what_was_deleted(repo: FolderRepo, tmp_path: Path) -> None:
+    before = head(repo)
+    repo.folder.rmdir()
+
+    with pytest.raises(StaleError, match="changed by someone else"):
+        repo.commit(before, {"contributions/a/x": local(tmp_path, "one")}, [], message="beside")
+    assert not repo.folder.exists()
 
 
 @pytest.mark.parametrize("taken", [False, True])

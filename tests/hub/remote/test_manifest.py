@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -318,6 +319,24 @@ def test_one_flipped_bit_is_found(source: Path, tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match="is damaged or was changed"):
         copy_verified(source, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("of_a_person", [{"film.mp4": b"long"}, {"config.json": b"another length"}, {"more.md": b""}])
+def test_a_folder_of_something_else_is_told_by_names_and_sizes_alone(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_a_person: dict[str, bytes]
+) -> None:
+    listed, folder = read_manifest(source), tmp_path / "home"
+    if "film.mp4" in of_a_person:
+        folder.mkdir()
+    else:
+        shutil.copytree(source, folder)
+    for name, content in of_a_person.items():
+        (folder / name).write_bytes(content)
+    hashed: list[Path] = []
+    monkeypatch.setattr(manifest, "hash_file", hashed.append)
+
+    assert not holds_files(folder, listed)
+    assert hashed == []
 
 
 def test_holds_tells_equal_folders_from_others(source: Path, tmp_path: Path) -> None:

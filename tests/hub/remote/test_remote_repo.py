@@ -226,7 +226,7 @@ def test_a_download_that_fails_blames_no_files_of_ours(repo: RemoteRepo, monkeyp
     found = head(repo)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
 
-    with pytest.raises(HubError, match="could not be reached at .*Task error"):
+    with pytest.raises(HubError, match=r"could not be reached at .*Task error"):
         repo.fetch(found, "a.parquet")
 
 

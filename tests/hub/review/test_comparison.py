@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from costhub.hub.review.comparison import COMPARED_COLUMNS, Reason, ReviewVerdict, compare_device, judge
 
@@ -53,6 +54,24 @@ def test_the_same_device_measured_again_is_accepted() -> None:
     assert found.agreement is not None
     assert found.agreement > 0.9
     assert list(judge(found)) == []
+
+
+def test_programs_are_ranked_within_their_workload_and_small_workloads_do_not_count() -> None:
+    def made(prefix: str, workloads: dict[str, list[float]]) -> pa.Table:
+        columns: dict[str, list[Any]] = {name: [] for name in COMPARED_COLUMNS}
+        for workload, latencies in workloads.items():
+            for number, latency in enumerate(latencies):
+                row = (f"{prefix}{workload}{number}", f"p{workload}{number}", workload, "ok", [latency])
+                for name, value in zip(COMPARED_COLUMNS, row, strict=True):
+                    columns[name].append(value)
+        return pa.table(columns)
+
+    up, down = [1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]
+    held = made("h", {"b": up, "a": up, "few": up[:4], "c": up})
+    new = made("n", {"c": [value * 1.1 for value in up], "a": down, "few": down[:4], "b": [v * 1.2 for v in up]})
+
+    agreement = compare_device("cpu", new, held).agreement
+    assert agreement == pytest.approx((1 - 1 + 1) / 3)
 
 
 def test_rows_that_the_hub_has_are_no_contribution() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import CosthubError, MeasureError, RefusedError
+from costhub.errors import ArgumentError, CosthubError, MeasureError, RefusedError
 from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.contribute import contribute
 from costhub.hub.publish import publish
@@ -174,6 +174,12 @@ def test_a_model_is_judged_by_its_gate(sound_model: Any, monkeypatch: pytest.Mon
     assert "x.pkl" in verdict.reasons[0].what
     with pytest.raises(RefusedError, match="Only measurements are merged"):
         review(str(folder), merge=True)
+
+
+@pytest.mark.parametrize("options", [{"against": "nvidia-h200"}, {"deep": False}])
+def test_what_a_model_has_no_use_for_is_refused(sound_model: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="is a model, and --against and --shallow"):
+        review(str(sound_model("gbt")), **options)
 
 
 def test_a_folder_is_merged_into_a_folder_only(measured: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from costhub.errors import CosthubError
+from costhub.errors import ArgumentError, CosthubError
 from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.contribute import contribute
 from costhub.hub.publish import publish
@@ -106,6 +106,11 @@ def test_open_pull_requests_of_contributions_are_listed(offered: Any, hugging_fa
     assert found.rows > 100
     assert (found.workloads, found.licences, found.contributors) == (None, (), ("tester",))
     assert found.since == "2026-01-02"
+
+
+def test_a_revision_is_refused_as_none_is_listed() -> None:
+    with pytest.raises(ArgumentError, match=r"names a revision, .*: write hf-hub:acme/data\."):
+        list_waiting("hf-hub:acme/data@refs/pr/3")
 
 
 def test_a_dataset_that_the_hub_lacks_is_a_sentence(hugging_face: Any) -> None:

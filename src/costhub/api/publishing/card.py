@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.api.evaluation import described_figures, evaluate
 from costhub.cards.markdown import CARD
-from costhub.cards.model_facts import METRICS
 from costhub.cards.model_card import text_list
+from costhub.cards.model_facts import METRICS
 from costhub.errors import ArgumentError, DataError
 from costhub.files import write_replacing
 from costhub.hub.catalogue.find import find_model

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from costhub.cards.tables import one_line
 from costhub.cli.shared.interaction import confirmed, size_text
 from costhub.cli.shared.options import yes_option
 from costhub.terminal_text import counted
@@ -93,9 +94,9 @@ def command(
 def _lines(plan: PublishPlan) -> Iterator[str]:
     yield f"{plan.to}, a {plan.kind}" + (", which is new:" if plan.is_new else ":")
     for path, size in plan.files.items():
-        yield f"  {size_text(size):>9}  {path}"
+        yield f"  {size_text(size):>9}  {one_line(path)}"
     for path in plan.removed:
-        yield f"    removed  {path}"
+        yield f"    removed  {one_line(path)}"
     yield f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}; {plan.unchanged} are already there."
     yield from _warnings(plan)
     if plan.low_figures:

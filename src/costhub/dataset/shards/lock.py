@@ -26,16 +26,10 @@ class FolderLock:
         Raises:
             DataError: Another process holds the lock, or a folder, a link or another special file is in its place.
         """
-        self._descriptor = _open_lock(folder / LOCK)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError as error:
-            owner = os.read(self._descriptor, 64).decode(errors="replace").strip() or "unknown"
+        self._descriptor = _take(folder, wait=wait)
+        while not _is_in_place(self._descriptor, folder / LOCK):  # the folder was replaced before the lock was taken
             os.close(self._descriptor)
-            raise DataError(
-                f"{folder} is being written by another process (pid {owner}); wait for it to end, "
-                f"or write to another folder."
-            ) from error
+            self._descriptor = _take(folder, wait=wait)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
@@ -48,6 +42,31 @@ class FolderLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _take(folder: Path, *, wait: bool) -> int:
+    descriptor = _open_lock(folder / LOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        owner = os.read(descriptor, 64).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise DataError(
+            f"{folder} is being written by another process (pid {owner}); wait for it to end, "
+            f"or write to another folder."
+        ) from error
+    except BaseException:  # interrupted while it waited
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_in_place(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _is_of_another(path: Path) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.lock import FolderLock
 from costhub.errors import DataError, DeviceError, class_and_line
 from costhub.files import cache_root, read_regular, refuse_newer, write_replacing
 from costhub.hub.catalogue.hubs import hub_roots
@@ -224,19 +225,20 @@ def register_device(row: Mapping[str, Any], *, path: Path) -> Device:
         path: The index file; created if missing.
     """
     new = Device.from_row(row)
-    devices = {device.device_id: device for device in read_devices(path)}
-    old = devices.get(new.device_id)
-    if old is not None:
-        stated = {k: v for k, v in new.row().items() if v is not None and v != []}
-        aliases = list(dict.fromkeys([*old.aliases, *new.aliases]))
-        new = Device.from_row({**old.row(), **stated, "aliases": aliases})
-    devices[new.device_id] = new
-    _write_devices(path, [devices[key].row() for key in sorted(devices)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FolderLock(path.parent, wait=True):  # of two probes that end at once, neither may lose the other's figures
+        devices = {device.device_id: device for device in read_devices(path)}
+        old = devices.get(new.device_id)
+        if old is not None:
+            stated = {k: v for k, v in new.row().items() if v is not None and v != []}
+            aliases = list(dict.fromkeys([*old.aliases, *new.aliases]))
+            new = Device.from_row({**old.row(), **stated, "aliases": aliases})
+        devices[new.device_id] = new
+        _write_devices(path, [devices[key].row() for key in sorted(devices)])
     return new
 
 
 def _write_devices(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     content = json.dumps({"version": INDEX_VERSION, "devices": rows}, indent=2)
     write_replacing(path, f"{content}\n".encode())
     _read_devices.cache_clear()

@@ -10,12 +10,12 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from costhub.errors import CosthubError
+from costhub.names import is_plain_name
 from costhub.terminal_text import clean
 
 HF_PREFIX = "hf-hub:"
 LOCAL_PREFIX = "local-dir:"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 # A revision of the Hugging Face hub may be a branch such as refs/pr/1, hence the slashes.
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
@@ -76,7 +76,7 @@ def parse_address(text: str) -> Address:
     if text.startswith(("/", "./", "../", "~/")) or text in (".", "..") or text.endswith("/"):
         return _local(text, text)
     name, revision = _split_revision(text, text)
-    if not (_NAME.fullmatch(name) or REPOSITORY.fullmatch(name)):
+    if not (is_plain_name(name) or REPOSITORY.fullmatch(name)):
         raise AddressError(f"{text!r} is not an address. Write one as {_FORMS}.")
     return Address("index", name, revision)
 

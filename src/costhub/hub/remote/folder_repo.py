@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -16,11 +15,9 @@ from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard import TEMP_PREFIX
 from costhub.errors import ArgumentError
 from costhub.files import swap_in
-from costhub.hub.remote.address import Address, AddressError, parse_address
+from costhub.hub.remote.address import REPOSITORY, Address, AddressError, parse_address
 from costhub.hub.remote.manifest import hash_file, visible_files
 from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo, StaleError
-
-_REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class FolderRepo:
@@ -81,17 +78,21 @@ class FolderRepo:
             pull_request: Ignored: contributions are put beside the tables, for a review.
 
         Raises:
-            StaleError: Someone else changed it in the meantime; nothing was changed.
+            StaleError: Someone else changed it in the meantime, and more than a new folder is added; nothing was
+                changed.
             DataError: Another process is writing to its measurements.
         """
-        with FolderLock(self.folder.parent, wait=True):
-            self._refuse_stale(head)
-            with tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as place:
-                new = _new_folder(self.folder, added)
-                if new and not removed:
-                    self._put_beside(new, added, Path(place))
-                else:
-                    self._replace(head, added, removed, Path(place))
+        with (
+            FolderLock(self.folder.parent, wait=True),
+            tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as place,
+        ):
+            new = _new_folder(self.folder, added)
+            # What is put beside the rest fits every state of it, while others continue writing.
+            if new and not removed and self.folder.is_dir():
+                self._put_beside(new, added, Path(place))
+            else:
+                self._refuse_stale(head)
+                self._replace(head, added, removed, Path(place))
         after = self.head()
         return PushedCommit(after.commit if after else "", str(self.folder))
 
@@ -219,7 +220,7 @@ def open_repository(to: str, name: str | None, kind: Kind) -> Repository:
         if name is not None or address.revision is not None:
             raise AddressError(f"{to} names the repository; leave out --as and @REVISION (--tag names a version).")
         return RemoteRepo(address.name, kind)
-    if name is not None and not _REPOSITORY_NAME.fullmatch(name):
+    if name is not None and not REPOSITORY.fullmatch(name):
         raise AddressError(f"{name!r} is not of the form ORG/NAME, such as lab/measurements: give --as ORG/NAME.")
     if (place := place_in_hub(address.name)) is not None:
         raise AddressError(f"{address.name} is a dataset in a hub. Write --to {place[0]} --as {place[1]}.")

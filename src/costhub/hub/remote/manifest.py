@@ -209,7 +209,13 @@ def copy_verified(
 
 def holds_files(folder: Path, manifest: Manifest) -> bool:
     """Whether `folder` holds exactly the files of `manifest`, byte for byte."""
-    return folder.is_dir() and scan(folder).revision == manifest.revision
+    # Names and sizes first: it may be any folder of a person, with far more in it than a model.
+    for name, entry in manifest.files.items():
+        if not (folder / name).is_file() or (folder / name).stat().st_size != entry.size:
+            return False
+    if visible_files(folder).keys() - {MANIFEST} != manifest.files.keys():
+        return False
+    return scan(folder).revision == manifest.revision
 
 
 def _refuse_occupied(target: Path) -> None:

@@ -201,8 +201,9 @@ def _latencies(table: pa.Table, *, without: Container[str] = ()) -> dict[tuple[s
 
 
 def _agreement(workloads: list[str], pairs: npt.NDArray[np.float64]) -> float | None:
-    names = np.array(workloads)
-    groups = [pairs[names == name] for name in sorted(set(workloads))]
+    """The rank correlation of pairs within a workload, mean over workloads, whose pairs follow each other."""
+    starts = [place for place in range(1, len(workloads)) if workloads[place] != workloads[place - 1]]
+    groups = np.split(pairs, starts)
     ranked = [rank_correlation(group[:, 0], group[:, 1]) for group in groups if len(group) >= _ENOUGH_PROGRAMS]
     return float(np.mean(ranked)) if ranked else None
 

@@ -10,14 +10,13 @@ import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.import_workloads import UniqueNames
+from costhub.dataset.schema import TABLES
 from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard_set import MERGE_ROWS, add_shard, remove_temporaries
 from costhub.errors import HubError
 from costhub.hub.contribute import INBOX
 from costhub.hub.remote.remote_repo import PushedCommit, repeat_if_stale
 from costhub.hub.review.fetch import PullRequest, fetch_tables
-
-_TABLES = ("devices", "workloads", "measurements")
 
 
 def merge_into(contribution: str | Path, folder: str | Path) -> int:
@@ -128,7 +127,7 @@ def _commit(pull: PullRequest, reviewed: Path) -> PushedCommit:
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:
         grown = Path(temporary) / "data"
         if held is not None:
-            for table in _TABLES:
+            for table in TABLES:
                 if (held / table).is_dir():
                     shutil.copytree(held / table, grown / table)
         rows = merge_into(reviewed, grown)

@@ -15,7 +15,7 @@ from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
 from costhub.dataset.check.files import FEATURES_FOLDER
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.lock import LOCK
-from costhub.errors import DataError, ModelError, RefusedError, first_line
+from costhub.errors import ArgumentError, DataError, ModelError, RefusedError, first_line
 from costhub.files import copy_regular
 from costhub.hub.catalogue.hubs import embedded_root
 from costhub.hub.contribute import INBOX
@@ -100,15 +100,21 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         deep: Replay a sample of the traces.
 
     Raises:
+        ArgumentError: A model has nothing to compare with, and no traces to replay.
         CosthubError: One of its subclasses: there is nothing to review, or the hub cannot be reached.
     """
-    against = None if against is None else _found(against, merge=merge)
     pull = find_pull_request(subject)
+    kind = folder_kind(Path(subject)) if pull is None else pull.repo.kind
+    if kind == "model" and not merge and (against is not None or not deep):
+        raise ArgumentError(
+            f"{subject} is a model, and --against and --shallow (against= and deep=False in Python) are for "
+            "measurements: leave them out."
+        )
+    against = None if against is None else _found(against, merge=merge)
     against = against or (_dataset_of(Path(subject)) if pull is None else pull.repo.address)
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
         files = Path(temporary) / "files"
         folder = Path(subject) if pull is None else pull.fetch(files)
-        kind = folder_kind(folder) if pull is None else pull.repo.kind
         if merge:
             _refuse_merge(kind, pull, against)
         if kind == "model":

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from costhub.dataset.folder import is_data_folder
-from costhub.errors import HubError, MeasureError
+from costhub.errors import ArgumentError, HubError, MeasureError
 from costhub.hub.catalogue.hubs import dataset_folders, folder_root, named_folders
 from costhub.hub.contribute import INBOX
 from costhub.hub.data import find_data
@@ -54,6 +54,7 @@ def list_waiting(where: str | None = None) -> list[WaitingContribution]:
             the hubs on this machine.
 
     Raises:
+        ArgumentError: The address names a revision.
         CosthubError: One of its subclasses: there is no such hub or dataset, or the hub cannot be reached.
 
     Example:
@@ -61,7 +62,13 @@ def list_waiting(where: str | None = None) -> list[WaitingContribution]:
         []
     """
     if where is not None and where.startswith(HF_PREFIX):
-        return list(_pull_requests(parse_address(where).name))
+        address = parse_address(where)
+        if address.revision is not None:
+            raise ArgumentError(
+                f"{where} names a revision, but contributions await a review of the dataset as a whole: write "
+                f"{HF_PREFIX}{address.name}."
+            )
+        return list(_pull_requests(address.name))
     with Child(limits=FOR_STRANGERS, is_shared=False) as child:  # it starts with the first contribution
         return [_in_folder(*sent, child) for folder in _datasets(where).values() for sent in _inbox(folder)]
 
