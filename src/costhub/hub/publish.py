@@ -238,9 +238,8 @@ class _Publication:
         self._refuse_loss(head)
         added = {path: local for path, local in files.items() if not head.has(path, local)}
         ours = _version_files(self.repo, head)
-        if (
-            self.ready.kind == "dataset" and not self.replaces
-        ):  # a folder that has only grown may never have had the splits of the hub
+        if self.ready.kind == "dataset" and not self.replaces:
+            # A folder that has only grown may never have had the splits of the hub.
             ours = {path for path in ours if not path.startswith("splits/")}
         return added, sorted(path for path in head.files if path in ours and path not in files)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from costhub.hub.review import comparison
 from costhub.hub.review.comparison import COMPARED_COLUMNS, Reason, ReviewVerdict, compare_device, judge
 
 
@@ -72,6 +73,23 @@ def test_programs_are_ranked_within_their_workload_and_small_workloads_do_not_co
 
     agreement = compare_device("cpu", new, held).agreement
     assert agreement == pytest.approx((1 - 1 + 1) / 3)
+
+
+def test_no_row_is_looked_at_once_for_each_workload() -> None:
+    class Pairs(np.ndarray[Any, Any]):
+        """Counts the rows that masks and lists of places look at."""
+
+        looked_at = 0
+
+        def __getitem__(self, key: Any) -> Any:
+            Pairs.looked_at += key.size if isinstance(key, np.ndarray) else 0
+            return super().__getitem__(key)
+
+    names = [f"w{number // 5:03}" for number in range(500)]
+    pairs = np.arange(1000, dtype=np.float64).reshape(-1, 2).view(Pairs)
+
+    assert comparison._agreement(names, pairs) == pytest.approx(1.0)
+    assert Pairs.looked_at <= len(names)
 
 
 def test_rows_that_the_hub_has_are_no_contribution() -> None:

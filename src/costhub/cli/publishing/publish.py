@@ -36,7 +36,9 @@ Example:
     help="A permanent name for this version on the Hugging Face hub, such as v1. The folder of a hub has no versions.",
 )
 @click.option(
-    "--replace", is_flag=True, help="Of a dataset: also remove from the hub any measurements that FOLDER lacks."
+    "--replace",
+    is_flag=True,
+    help="Of a dataset: also remove from the hub any measurements and splits that FOLDER lacks.",
 )
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @yes_option
