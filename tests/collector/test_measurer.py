@@ -28,7 +28,7 @@ from costhub.collector.run.output_check import default_program
 from costhub.collector.run.runner import Runner, RunResult
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
-from costhub.errors import ArgumentError, DeviceError
+from costhub.errors import ArgumentError, DeviceError, MeasureError
 from costhub.isolation.process import end_idle_children
 
 TINY = "matmul.128x128x128"
@@ -168,3 +168,12 @@ def test_what_is_not_an_address_is_a_sentence(address: str) -> None:
 def test_a_device_that_this_machine_lacks_is_a_sentence() -> None:
     with pytest.raises(DeviceError, match="no device named 'amd-epyc-zen9'"):
         find_local(["amd-epyc-zen9"])
+
+
+def test_a_machine_without_a_linker_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every program would be an object file, which cannot be loaded, and a failure for good."""
+    devices = find_local(["auto"])
+    monkeypatch.setattr("costhub.collector.build.linker._linker", lambda triple: None)
+
+    with pytest.raises(MeasureError, match="No linker"), local_measurer(devices):
+        pass

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from costhub.collector.propose.sampler import Sampler, Shares
-from costhub.collector.workload_queue import QueuedWorkload, make_queue, next_workload
+from costhub.collector.workload_queue import QueuedWorkload, make_queue, next_workload, put_workloads
 from costhub.collector.workloads.suites import SuiteWorkload, find_suites
 from costhub.dataset.folder import DataFolder
 from costhub.errors import WorkloadError
@@ -121,3 +121,38 @@ def test_a_row_that_kills_tvm_costs_the_parents_only(target: str, monkeypatch: p
 
     assert len(plan.propose(4, shares=Shares(), scorer=None)) == 4
     assert plan.good == []
+
+
+def test_networks_that_another_collection_writes_meanwhile_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = find_suites(["matmul.128x128x128"])[0]
+    mine, other = (SuiteWorkload("m", workload.operator, workload.sizes, ((net, 1.0),)) for net in ("mine", "other"))
+    folder = DataFolder.create(tmp_path / "data")
+    module = SuiteWorkload.module
+
+    def slow(self: SuiteWorkload) -> object:
+        if self is mine:
+            put_workloads([other], folder)
+        return module(self)
+
+    monkeypatch.setattr(SuiteWorkload, "module", slow)
+    put_workloads([mine], folder)
+
+    (row,) = folder.workloads().to_pylist()
+    assert {network["name"] for network in row["networks"]} == {"mine", "other"}
+
+
+@pytest.mark.parametrize("run_s", [None, []])
+def test_a_good_row_without_latencies_is_no_parent(
+    tmp_path: Path, target: str, run_s: list[float] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`costhub check` refuses such a row; another tool may have written it."""
+    workload = find_suites(["matmul.128x128x128"])[0]
+    key = put_workloads([workload], folder := DataFolder.create(tmp_path / "data"))[0][0]
+    row = {"program_id": "p", "status": "ok", "run_s": run_s, "trace": "[]", "space": "default"}
+    monkeypatch.setattr("costhub.collector.workload_queue._measured", lambda *_: {key: [row]})
+
+    (plan,) = queue([workload], folder, target)
+
+    assert (plan.attempts, plan.unchecked, plan.best_us) == (1, [], None)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.papers.pruner import DraftModel
 from costhub.search.result import StageTimer
 from costhub.search.search_model import SearchModel
-from costhub.search.tvm_seam import ERROR_CLASSES, register_errors, uninterrupted
+from costhub.search.tvm_seam import ERROR_CLASSES, register_errors
 from costhub.transfer.methods.method import Frozen
 
 
@@ -57,47 +55,6 @@ def test_a_class_is_not_taken_for_its_base() -> None:
     with pytest.raises(MeasureError) as caught:
         tvm_ffi.convert(callback)()
     assert type(caught.value) is MeasureError
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_waits_until_tvm_has_returned(number: signal.Signals) -> None:
-    """KeyboardInterrupt that passes through the C++ of TVM's search sometimes ends the process with a crash."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    reached = []
-    before = signal.signal(number, interrupt)
-
-    def search() -> None:
-        with uninterrupted():
-            signal.raise_signal(number)
-            reached.append("the end")
-
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            search()
-        assert signal.getsignal(number) is interrupt
-    finally:
-        signal.signal(number, before)
-    assert reached == ["the end"]
-
-
-def test_signals_that_were_ignored_stay_ignored_and_other_threads_have_none() -> None:
-    def search() -> None:
-        with uninterrupted():
-            reached.append(signal.getsignal(signal.SIGHUP))
-
-    reached: list[object] = []
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        search()
-        thread = threading.Thread(target=search)
-        thread.start()
-        thread.join()
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert reached == [signal.SIG_IGN] * 2
 
 
 def with_an_instruction_of_another_device() -> Any:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.tracker import address_of
 from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.build.linker import link_command
 from costhub.collector.device.cpu_state import governor
 from costhub.collector.device.local import LocalDevice
 from costhub.collector.run.drift_monitor import DriftMonitor, DriftSeconds, MachineState
@@ -266,8 +267,12 @@ def local_measurer(
         devices: As `find_local` returned them.
         evaluator: How latencies are taken; by default as in TVM.
         monitor: As for `LocalMeasurer`.
+
+    Raises:
+        MeasureError: This machine has no linker, without which every program would fail.
     """
     devices = sorted(devices, key=lambda device: int(device.row["cores"]), reverse=True)
+    link_command(devices[0].target.get("mtriple"), [], "")
     target = json.dumps(devices[0].target)
     with ExitStack() as stack:
         builder = stack.enter_context(Builder(target))

@@ -16,7 +16,7 @@ from costhub.collector.propose.spaces import DEFAULT, is_own
 from costhub.dataset.folder import DataFolder, among
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.trace import replay
-from costhub.dataset.workload import module_from_json, module_to_json, workload_row
+from costhub.dataset.workload import join_networks, module_from_json, module_to_json, workload_row
 from costhub.errors import WorkloadError
 from costhub.isolation.child import Child, ChildError
 from costhub.isolation.limits import FOR_STRANGERS
@@ -145,7 +145,7 @@ def make_queue(
         good = [
             (statistics.median(r["run_s"]), r["trace"])
             for r in before
-            if r["status"] == "ok" and (r["space"] or DEFAULT) == space
+            if r["status"] == "ok" and r["run_s"] and (r["space"] or DEFAULT) == space
         ]
         queued = QueuedWorkload(workload, key, make_sampler, len(before), [], good, str(target["kind"]))
         if is_own(space):  # Such a space's sampler runs in a child itself, which has what its traces may need.
@@ -164,8 +164,6 @@ def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list
     Returns:
         The id of each workload, and its module, which takes time to make.
     """
-    stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
-    stored = {row["workload_id"]: row["networks"] for row in stored_rows}
     rows: dict[str, dict[str, Any]] = {}
     found = []
     for each in workloads:
@@ -174,11 +172,14 @@ def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list
         key = row["workload_id"]
         found.append((key, mod))
         if key in rows:
-            rows[key]["networks"] = _joined(row["networks"], rows[key]["networks"])
+            rows[key]["networks"] = join_networks(row["networks"], rows[key]["networks"])
         else:
             rows[key] = row
+    # Only now: the modules take minutes to make, and another collection may write its networks meanwhile.
+    stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
+    stored = {row["workload_id"]: row["networks"] for row in stored_rows}
     for key, row in rows.items():
-        row["networks"] = _joined(stored.get(key), row["networks"])
+        row["networks"] = join_networks(stored.get(key), row["networks"])
     folder.put_workloads(list(rows.values()))
     return found
 
@@ -211,11 +212,6 @@ def next_workload(queue: Sequence[QueuedWorkload], trials: int) -> QueuedWorkloa
     """The workload with the fewest programs; None if all have reached their trials or are exhausted."""
     unfinished = [each for each in queue if each.attempts < trials and not each.exhausted]
     return min(unfinished, key=lambda each: each.attempts, default=None)
-
-
-def _joined(networks: Sequence[dict[str, Any]] | None, others: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """The networks of both, each once; `others` wins for one that is in both."""
-    return list({each["name"]: each for each in (*(networks or ()), *(others or ()))}.values())
 
 
 def _measured(folder: DataFolder, device_id: str, workload_ids: Set[str]) -> dict[str, list[dict[str, Any]]]:

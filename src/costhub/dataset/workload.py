@@ -126,6 +126,18 @@ def workload_row(mod: Any, *, name: str, operator: str, networks: Sequence[tuple
     }
 
 
+def join_networks(
+    networks: Sequence[Mapping[str, Any]] | None, others: Sequence[Mapping[str, Any]] | None
+) -> list[Mapping[str, Any]]:
+    """The networks of two rows of one workload, each once; `others` wins for one that is in both.
+
+    Example:
+        >>> join_networks([{"name": "a", "weight": 1.0}], [{"name": "a", "weight": 2.0}, {"name": "b", "weight": 1.0}])
+        [{'name': 'a', 'weight': 2.0}, {'name': 'b', 'weight': 1.0}]
+    """
+    return list({each["name"]: each for each in (*(networks or ()), *(others or ()))}.values())
+
+
 def count_flop(mod: Any) -> float:
     """The floating-point operations of one run of a workload (``tvm.IRModule``), as TVM counts them."""
     from tvm.s_tir.analysis import estimate_tir_flops

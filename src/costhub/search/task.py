@@ -16,6 +16,7 @@ from costhub.collector.measurer import BuiltProgram, Measurer, MeasureResult
 from costhub.collector.propose.spaces import NamedSpace, failure, is_own, space_for
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
+from costhub.isolation.signals import uninterrupted
 from costhub.models.protocol import Scores
 from costhub.search.database import SearchDatabase
 from costhub.search.options import Search
@@ -25,7 +26,7 @@ from costhub.search.scheduler import TrialBatch
 from costhub.search.selection import PROPOSED_PER_TRIAL, Shortlist
 from costhub.search.strategies.search_space import latency_of
 from costhub.search.strategies.strategy import Evolutionary
-from costhub.search.tvm_seam import program_arguments, register_errors, uninterrupted
+from costhub.search.tvm_seam import program_arguments, register_errors
 
 MAX_REPEATED_BATCHES = 8
 """Batches in a row without a new program, after which the design space counts as exhausted."""

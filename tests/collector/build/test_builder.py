@@ -18,6 +18,7 @@ from costhub.collector.build.builder import Builder, build_library
 from costhub.collector.propose.sampler import Program, Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError
+from costhub.isolation.child import Child, ChildDied
 
 
 def test_results_come_in_the_order_of_the_modules(builder: Builder, programs: list[Program]) -> None:
@@ -184,6 +185,26 @@ def test_a_linker_that_fails_is_quoted(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     built = build_library(programs[0].module_json, target, str(tmp_path / "p.so"))
     assert "no room on this disk" in (built.error or "")
+
+
+def test_a_full_disk_ends_the_builds_whether_the_linker_says_so_or_llvm_dies_of_it(
+    target: str, programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that failed for want of room would stay, and count as trials."""
+    linker = tmp_path / "ld"
+    linker.write_text("#!/bin/sh\necho 'ld: final link failed: No space left on device' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with Builder(target, processes=1) as builder:
+        with pytest.raises(MeasureError, match=r"disk of .* is full .*final link failed.* TMPDIR"):
+            builder.build([programs[0].module_json])
+
+        def die(*_: Any, timeout_s: float) -> None:
+            raise ChildDied("LLVM ERROR: IO failure on output stream: No space left on device")
+
+        monkeypatch.setattr(Child, "call", die)
+        with pytest.raises(MeasureError, match=r"disk of .* is full .*LLVM ERROR"):
+            builder.build([programs[0].module_json])
 
 
 def test_a_program_for_a_gpu_becomes_a_library_without_a_driver_or_a_compiler(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.collector.propose.sampler import POOL_PER_PROGRAM, RANDOM_FIRST, Program, Sampler, Shares, Turns
+from costhub.collector.propose.spaces import DesignSpace, NamedSpace
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import module_from_json
@@ -226,3 +228,30 @@ def test_tensor_core_programs_need_no_gpu_and_replay() -> None:
         assert any(name.startswith("wmma_sync_16x16x16_f16f16f16") for name in named)
         replayed = replay(mod, program.trace).mod
         assert tvm_ffi.structural_equal(replayed, module_from_json(program.module_json))
+
+
+@pytest.mark.parametrize("place", [(NamedSpace, "generator"), (DesignSpace, "finish")], ids=["open", "draw"])
+def test_an_interruption_in_code_that_tvm_calls_is_no_failure_of_the_workload(
+    target: str, place: tuple[type, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM's C++ makes a RuntimeError of a KeyboardInterrupt that passes through it."""
+    import tvm_ffi
+
+    def interrupted(*_: object) -> None:
+        tvm_ffi.convert(lambda: signal.raise_signal(signal.SIGINT))()
+
+    monkeypatch.setattr(*place, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Sampler(find_workload("softmax.64x1000").module(), target, seed=0).random(1)
+
+
+def test_a_parent_that_does_not_replay_any_more_is_left_out(target: str) -> None:
+    sampler = Sampler(find_workload("matmul.128x128x128").module(), target, seed=1)
+    good = sampler.random(RANDOM_FIRST)[0].trace
+    instructions, _ = json.loads(good)
+    gone = json.dumps([[["GoneInstruction", [], [], []], *instructions], []])
+
+    found = sampler.propose(8, parents=[gone, good], shares=Shares(random=0.0, mutation=1.0))
+
+    assert {program.proposed_by for program in found} == {"mutation"}
+    assert {program.proposed_by for program in sampler.propose(4, parents=[gone], shares=Shares())} == {"random"}

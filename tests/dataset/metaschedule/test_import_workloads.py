@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -37,9 +38,10 @@ def test_a_name_may_come_with_networks_or_be_left_open() -> None:
 
 BAD = [3, [], {}, "", " ", "\ud800", {"name": 5}]
 BAD_NETWORKS = [{"name": "a", "networks": ["r"]}, {"name": "a", "networks": {"r": "x"}}]
+BAD_WEIGHTS = [{"name": "a", "networks": {"r": weight}} for weight in (math.nan, math.inf, 0, -1)]
 
 
-@pytest.mark.parametrize("given", [*BAD, *BAD_NETWORKS])
+@pytest.mark.parametrize("given", [*BAD, *BAD_NETWORKS, *BAD_WEIGHTS])
 def test_other_entries_are_refused(given: Any) -> None:
     with pytest.raises(DataError, match="Entry 1 of the names is"):
         parse_names(["a", given], 2)
@@ -156,6 +158,23 @@ def test_rows_that_are_there_stay_unless_they_are_named(
     matmul = {**found.found[0].row, "name": "elementwise_16x16_16x16"}
     assert rows(None, [matmul]) == ["elementwise_16x16_16x16_2"]
     assert rows(["mine", None], [matmul]) == ["mine", "elementwise_16x16_16x16"]
+
+
+def test_a_row_that_is_there_keeps_its_networks_and_its_name_unless_another_is_given(
+    tmp_path: Path, database: Any, pool: ImportPool
+) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes(database.workloads[0])
+    there = load_workloads(path, pool, ImportReport(), names=[{"name": "mine", "networks": {"a": 1, "b": 1}}])
+    held = name_workloads(there, [])
+
+    def row(given: Any) -> tuple[str, dict[str, float]]:
+        found = load_workloads(path, pool, ImportReport(), names=[given])
+        [row] = name_workloads(found, held)
+        return row["name"], {network["name"]: network["weight"] for network in row["networks"]}
+
+    assert row({"name": None, "networks": {"b": 2, "c": 3}}) == ("mine", {"a": 1.0, "b": 2.0, "c": 3.0})
+    assert row("other") == ("other", {"a": 1.0, "b": 1.0})
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'[0,[[[],[]],[0.001],{"kind":"llvm"},[]]]\n'])

@@ -7,6 +7,7 @@ starts when the module is sent to a process that is ready.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -34,6 +35,8 @@ from costhub.isolation.scratch import ScratchFolder
 BUILDS_PER_PROCESS = 1000
 # Processor time on top of a build's own: loading TVM with the intrinsics of a GPU takes 16 s.
 CPU_ALLOWANCE_S = 60.0
+# What the system, a linker and LLVM, which ends its process, say when nothing more can be written.
+_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class Builder:
         The caller removes each artifact with its folder.
 
         Raises:
-            MeasureError: A build process cannot be started, or not with this target.
+            MeasureError: A build process cannot be started, or not with this target, or the disk is full.
         """
         futures = [self.submit(module) for module in modules]
         try:
@@ -144,7 +147,8 @@ class Builder:
     def submit(self, module: str) -> Future[BuildResult]:
         """Queues one scheduled module (TVM JSON) for compilation, after those submitted earlier.
 
-        The future raises MeasureError if a build process cannot be started, or not with this target.
+        The future raises MeasureError if a build process cannot be started, or not with this target, or if the disk
+        is full.
         """
         return self._pool.submit(self._build, module)
 
@@ -159,7 +163,16 @@ class Builder:
         built = self._build_in(child, module, os.path.join(folder, "program.so"))
         if built.artifact is None:
             shutil.rmtree(folder, ignore_errors=True)
+            self._check_disk(built.error or "")
         return built
+
+    def _check_disk(self, why: str) -> None:
+        """Raises MeasureError if a build failed because the disk is full: that says nothing about its program."""
+        if any(text in why for text in _FULL):
+            raise MeasureError(
+                f"Programs cannot be built, because the disk of {self._scratch.path.parent} is full ({why[-200:]}). "
+                "Free some space there, or set TMPDIR to a folder on another disk, then run the command again."
+            )
 
     def _build_in(self, child: Child, module: str, artifact: str) -> BuildResult:
         start = child.time()
@@ -182,8 +195,8 @@ def _prepare_builds(target: str, folder: str) -> None:
     Raises:
         MeasureError: TVM does not know the target.
     """
-    # Files left behind by a killed linker are removed with the folder.
-    os.environ["TMPDIR"], tempfile.tempdir = folder, None
+    # Files left behind by a killed linker are removed with the folder; its messages are searched for `_FULL`.
+    os.environ["TMPDIR"], os.environ["LC_ALL"], tempfile.tempdir = folder, "C", None
     try:
         load_target(target)
     except Exception as error:

@@ -17,6 +17,7 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
 from costhub.errors import ArgumentError, CosthubError, WorkloadError, last_line
+from costhub.isolation.signals import uninterrupted
 
 EXAMPLE = "random=0.5,mutation=0.3,model=0.2"
 
@@ -238,11 +239,18 @@ class Sampler:
         if not count:
             return []
         # The best programs remain the best for a long time, so they are replayed only once.
-        self._parents = {p: self._parents.get(p) or replay(self.mod, p).trace for p in parents}
-        traces = list(self._parents.values())
+        self._parents = {p: self._parents[p] if p in self._parents else self._replayed(p) for p in parents}
+        traces = [trace for trace in self._parents.values() if trace is not None]
         if not traces or not self._design.mutates:
             return []
         return self._draw(count, lambda: self._design.mutated(traces[self._rng.integers(len(traces))], self._rng))
+
+    def _replayed(self, parent: str) -> Any:
+        """The ``Trace`` of a parent; None if it does not fit any more: another costhub or an edited space made it."""
+        try:
+            return replay(self.mod, parent).trace
+        except Exception:  # whatever TVM raises
+            return None
 
     def _random(self) -> Any:
         return self._design.random(self._rng)
@@ -272,7 +280,8 @@ class Sampler:
         """A proposed schedule after post-processing, or None if TVM finds its decisions impossible."""
         seed = int(self._rng.integers(1, 2**30))
         try:
-            return self._design.finish(propose, seed)
+            with uninterrupted():  # the rules of a space are Python that TVM's C++ calls
+                return self._design.finish(propose, seed)
         except Exception as error:  # from Python code of the user's space
             raise failure(self.space, error) from error
 
@@ -321,9 +330,10 @@ def open_design_space(mod: Any, target: str, space: NamedSpace, seed: int) -> tu
 
     target_object = tvm.target.Target(json.loads(target))
     try:
-        generator = space.generator(target_object)
-        context = ms.TuneContext(mod, target=target_object, space_generator=generator, rand_state=seed + 1)
-        return context, list(context.generate_design_space())
+        with uninterrupted():
+            generator = space.generator(target_object)
+            context = ms.TuneContext(mod, target=target_object, space_generator=generator, rand_state=seed + 1)
+            return context, list(context.generate_design_space())
     except CosthubError:
         raise
     except Exception as error:

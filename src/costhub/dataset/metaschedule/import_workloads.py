@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.lines import BLANK, Arguments, ImportReport, Line, batches, read_lines
+from costhub.dataset.workload import join_networks
 from costhub.errors import DataError
 
 GivenName = str | Mapping[str, Any] | None
@@ -40,7 +42,8 @@ class WorkloadNaming:
         """Reads entry `number`, from 0, of a list of names.
 
         Raises:
-            DataError: It is neither a string nor an object with a name and perhaps networks.
+            DataError: It is neither a string nor an object with a name and perhaps networks, or one of these does not
+                occur a finite number of times above 0.
 
         Example:
             >>> WorkloadNaming.parse({"name": "resnet18_C1", "networks": {"resnet18": 1}}, 0).networks
@@ -50,6 +53,8 @@ class WorkloadNaming:
         try:
             name, networks = entry["name"], entry.get("networks") or {}
             weights = tuple((_name_text(network), float(weight)) for network, weight in networks.items())
+            if not all(0 < weight < math.inf for _, weight in weights):  # nor NaN
+                raise ValueError(weights)
             return cls(None if name is None else _name_text(name), weights)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
@@ -251,8 +256,10 @@ def name_workloads(workloads: ImportedWorkloads, there: Sequence[Mapping[str, An
 
     Args:
         workloads: The workloads of a database.
-        there: Existing rows of the folder; one is replaced only if the user names its workload.
+        there: Existing rows of the folder; one is replaced only if the user names its workload or networks. It keeps
+            its networks, and its name if none is given.
     """
+    networks = {row["workload_id"]: row["networks"] for row in there}
     names = {row["workload_id"]: row["name"] for row in there}
     unique = UniqueNames(names.values())
     rows: dict[str, dict[str, Any]] = {}
@@ -260,8 +267,10 @@ def name_workloads(workloads: ImportedWorkloads, there: Sequence[Mapping[str, An
         key = workload.workload_id
         if key in rows or (key in names and not workload.is_named):
             continue
-        if key in names:
-            unique.release(names[key])
-        names[key] = unique.take(workload.row["name"] or default_name(workload.row))
-        rows[key] = workload.row | {"name": names[key]}
+        if workload.row["name"] or not names.get(key):
+            if key in names:
+                unique.release(names[key])
+            names[key] = unique.take(workload.row["name"] or default_name(workload.row))
+        joined = join_networks(networks.get(key), workload.row["networks"])
+        rows[key] = workload.row | {"name": names[key], "networks": joined}
     return list(rows.values())

@@ -20,12 +20,12 @@ from costhub.dataset.metaschedule.lines import UNMEASURED_S
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import WorkloadError
+from costhub.isolation.signals import uninterrupted
 from costhub.models.protocol import CostModel
 from costhub.search.database import FILES, SearchDatabase, SearchFolder
 from costhub.search.options import Job
 from costhub.search.result import BUILDING, WAITING, StageTimer
 from costhub.search.strategies.strategy import measure_candidate
-from costhub.search.tvm_seam import uninterrupted
 from costhub.search.zero_trials.known import KnownSchedules
 from costhub.search.zero_trials.plan import ZeroTrialPlan
 from costhub.search.zero_trials.ranking import RankedProgram, Ranking, rank_programs
