@@ -11,9 +11,10 @@ from costhub.api.collect import CollectOptions, RepeatNoise, collect
 from costhub.api.subjects import ModuleWorkload
 from costhub.collector import collect as collector
 from costhub.collector.propose.sampler import Shares
+from costhub.collector.workload_queue import QueuedWorkload
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import module_to_json
-from costhub.errors import ArgumentError, CosthubError, UnknownNameError
+from costhub.errors import ArgumentError, CosthubError, MeasureError, UnknownNameError, WorkloadError
 from costhub.transfer.collection_stop import LearningCurve
 from tests.relax_networks import two_layers
 
@@ -88,6 +89,31 @@ def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path
     assert set(frame["licence"]) == {"CC0-1.0"}
     assert frame["cache_flush"].all()
     assert collect({"mine": mod}, out, trials=2, progress=False).progress.done == 0
+
+
+def test_nothing_was_left_is_said_only_where_it_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(trials: int, budget_s: float = 600.0) -> str:
+        return str(collect("softmax.64x1000", tmp_path, trials=trials, budget_s=budget_s, progress=False))
+
+    measured(2)
+
+    assert "Nothing was left to measure" in measured(2)
+    assert "0 good measurements and 0 failures" in measured(3, budget_s=0.0)
+    monkeypatch.setattr(QueuedWorkload, "sampler", property(_no_space))
+    given_up = measured(3)
+    assert "Nothing was left" not in given_up
+    assert "softmax.64x1000 was given up: no space for it" in given_up
+
+
+def test_a_collection_that_gives_up_every_workload_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QueuedWorkload, "sampler", property(_no_space))
+
+    with pytest.raises(MeasureError, match=r"Nothing could be measured\. no space for it"):
+        collect("softmax.64x1000", tmp_path, trials=2, progress=False)
+
+
+def _no_space(_: QueuedWorkload) -> None:
+    raise WorkloadError("no space for it")
 
 
 def test_a_network_in_memory_is_measured_into_a_folder_of_data_only(tmp_path: Path) -> None:

@@ -55,6 +55,13 @@ def test_a_build_that_devices_share_is_counted_once() -> None:
     assert profile.floor_s == pytest.approx(0.3 / 2 + 0.25 * 2)
 
 
+def test_a_profile_without_cores_has_figures_all_the_same() -> None:
+    """Of a collection on a cluster, whose workers account for themselves."""
+    figures = Profile(0).as_dict()
+
+    assert (figures["floor_s"], figures["floor_share"]) == (0.0, 0.0)
+
+
 CHILD = Path(__file__).with_name("collect_child.py")
 EVALUATOR = Evaluator(repeat=1, min_repeat_ms=1)
 DEVICE = identify()["device_id"]
@@ -153,6 +160,30 @@ def test_a_program_that_cannot_be_built_is_a_row_and_the_others_go_on(
     assert (done.good, done.failed) == (7, 1)
     assert set(builder._scratch.path.rglob("*")) == before, "no library stays"
     assert sorted(folder.measurements(columns=["status"])["status"].to_pylist()) == ["build_error"] + ["ok"] * 7
+
+
+def test_a_default_program_that_cannot_be_built_is_built_once(
+    tmp_path: Path, target: str, builder: Builder, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+    build = builder.build
+
+    def broken(modules: list[str]) -> list[BuildResult]:
+        tried.extend(modules)
+        return build(["no module"] * len(modules))
+
+    monkeypatch.setattr(builder, "build", broken)
+    done = collect(
+        find_suites(["softmax.64x1000"]),
+        DataFolder.create(tmp_path / "data"),
+        measurer=LocalMeasurer([MeasuredDevice({"device_id": DEVICE}, json.loads(target))], builder, [runner]),
+        rights=Rights("test"),
+        proposals=Proposals(3, seed=1, check_outputs=True),
+        budget_s=600,
+        on_row=lambda *_: None,
+    )
+
+    assert (done.done, len(tried)) == (3, 1)
 
 
 def kill_collector(folder: Path, kills: int, seed: int) -> tuple[list[str], list[str]]:

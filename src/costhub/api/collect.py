@@ -14,7 +14,7 @@ from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
 from costhub.dataset.credit import check_rights
 from costhub.dataset.folder import DataFolder
-from costhub.errors import ArgumentError
+from costhub.errors import ArgumentError, MeasureError
 from costhub.progress import BarWithLines
 from costhub.registry import Registry
 from costhub.terminal_text import Printed, counted
@@ -200,7 +200,7 @@ class Collection(Printed):
         devices = " and ".join(self.device_ids)
         added = f"{counted(self.good, 'good measurement')} and {counted(self.failed, 'failure')}"
         lines = [f"{added} of {devices} added to {self.folder}."]
-        if not self.progress.done and self.progress.before:
+        if self.progress.is_complete and self.progress.before and not self.progress.done and not self.progress.problems:
             lines = [f"Nothing was left to measure: {self.folder} already holds these programs of {devices}."]
         lines += map(str, self.noise)
         lines += [] if self.progress.stopped is None else [f"{self.progress.stopped} Measuring more would gain little."]
@@ -264,7 +264,19 @@ def collect(
                 raise ArgumentError("The caches of a CPU can be flushed, not those of a GPU: leave --flush-caches out.")
             workloads = subjects.specs(measurer.target, options.lowering)
             limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
-            return collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
+            done = collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
+    check_measured(done.progress)
+    return done
+
+
+def check_measured(progress: CollectionProgress) -> None:
+    """Refuses the outcome of a collection that gave up workloads and has nothing of any.
+
+    Raises:
+        MeasureError: Nothing was measured, now or earlier.
+    """
+    if progress.problems and not progress.done and not progress.before:
+        raise MeasureError(f"Nothing could be measured. {next(iter(progress.problems.values()))}")
 
 
 def collect_workloads(

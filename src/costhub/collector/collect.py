@@ -60,6 +60,8 @@ class CollectionProgress:
     """Why workloads were given up, by name."""
     stopped: str | None = None
     """Why it ended before its trials or its budget were used up."""
+    is_complete: bool = False
+    """Whether nothing is left to measure: each workload has its trials or no further programs, or was given up."""
 
 
 def collect(
@@ -120,6 +122,7 @@ def collect(
                     break  # With several devices, each one measures the whole batch.
             if work.stops(reason_to_stop):
                 break
+    work.progress.is_complete = not work.has_more()
     work.progress.profile.stop()
     return work.progress
 
@@ -145,6 +148,10 @@ class _Work:
         """Whether there is a reason to stop; records that reason."""
         self.progress.stopped = reason_to_stop(self.progress.done)
         return self.progress.stopped is not None
+
+    def has_more(self) -> bool:
+        """Whether programs are in progress or could still be proposed."""
+        return bool(self._jobs) or next_workload(self._queue, self._proposals.trials) is not None
 
     def next_batch(self) -> list[_Job]:
         """Waits for a batch of built programs, proposing more meanwhile; the last batch may be smaller."""
@@ -198,10 +205,12 @@ class _Work:
         builder = self._measurer.builder
         for job in jobs:
             workload = job.workload
-            if workload.reference is None:
+            if workload.reference is None and not workload.has_no_reference:
                 program = default_program(workload.spec.module(), builder.target)
                 (build,) = builder.build([program.module_json])
-                if build.artifact is not None:
+                if build.artifact is None:
+                    workload.has_no_reference = True
+                else:
                     workload.reference = BuiltReference(program, build.artifact)
 
     def note(self, job: _Job, result: MeasureResult, *, is_first: bool) -> None:
@@ -266,8 +275,8 @@ class Profile:
 
     @property
     def floor_s(self) -> float:
-        """Wall-clock seconds that no collector can avoid: LLVM's time over all cores, plus the runs."""
-        return (self.seconds["llvm"] + self.seconds["run"]) / self.cores
+        """Wall-clock seconds that no collector can avoid: LLVM's time over all cores, plus the runs; 0 on a cluster."""
+        return (self.seconds["llvm"] + self.seconds["run"]) / self.cores if self.cores else 0.0
 
     @property
     def good_per_s(self) -> float:

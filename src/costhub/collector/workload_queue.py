@@ -64,6 +64,8 @@ class QueuedWorkload:
     """Why TVM, or the user's design space, cannot schedule the workload."""
     reference: BuiltReference | None = None
     """The reference that outputs are compared with; None until it is built, or if they are not compared."""
+    has_no_reference: bool = False
+    """Whether the workload's default program cannot be built, so that its outputs are not compared."""
 
     @cached_property
     def sampler(self) -> ProgramSampler:

@@ -52,6 +52,7 @@ def test_a_second_call_measures_what_is_missing(scheduler: str, tmp_path: Path) 
     assert (first.progress.done, again.progress.done, more.progress.done) == (6, 0, 3)
     assert first.device_ids == (identify()["device_id"],)
     assert "6 good measurements" in str(first)
+    assert first.progress.profile.as_dict()["floor_s"] == 0.0
     assert "Nothing was left to measure" in str(again)
     rows = DataFolder.open(tmp_path).measurements(columns=["workload_id", "program_id", "contributor"])
     assert set(Counter(rows["workload_id"].to_pylist()).values()) == {3}

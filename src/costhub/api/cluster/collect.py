@@ -27,7 +27,7 @@ from costhub.api.cluster.part import (
     split_parts,
     worker_facts,
 )
-from costhub.api.collect import Collection, CollectOptions, RepeatNoise, progress_text
+from costhub.api.collect import Collection, CollectOptions, RepeatNoise, check_measured, progress_text
 from costhub.api.measuring import check_limits, put_device
 from costhub.api.subjects import read_subjects
 from costhub.collector.boards.tracker import address_of
@@ -241,7 +241,7 @@ def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int,
     from distributed import as_completed
 
     is_cpu = all(part.agreed.target["kind"] == "llvm" for part in parts)
-    done = CollectionProgress(Profile(0), queue.before(trials))
+    done = CollectionProgress(Profile(0), queue.before(trials), is_complete=not parts)
     total, runs = trials * len(queue.workloads), []
     # Dask gives up a part after so many deaths of workers that it was assigned to (`allowed-failures`).
     futures = client.map(measure_part, parts, resources={MEASURER: 1}, pure=False)
@@ -261,8 +261,7 @@ def _received(client: Client, queue: _Queue, parts: Sequence[Part], trials: int,
             shown.show(state)
             shown.log(partial(progress_text, done, total, state))
             future.release()
-    if done.problems and not done.done and not done.before:
-        raise MeasureError(f"Nothing could be measured. {next(iter(done.problems.values()))}")
+    check_measured(done)
     noise = RepeatNoise.of(queue.device_id, runs, is_cpu=is_cpu)
     return Collection(queue.folder.path, (queue.device_id,), done, (noise,) if noise else ())
 
