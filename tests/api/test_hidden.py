@@ -89,6 +89,8 @@ def test_a_program_that_cannot_be_replayed_comes_last(task: tasks.HiddenTask, tm
     part = Submission.scored(tmp_path / "part", opened, {0: 2.0, 1: 3.0}, {"model": "x", **NOTHING})
     assert set(part.scores) == set(opened.keys)
     assert part.scores[opened.keys[2]] < part.scores[opened.keys[0]] < part.scores[opened.keys[1]]
+    huge = Submission.scored(tmp_path / "huge", opened, {0: -1e300, 1: -1e299}, {"model": "x", **NOTHING})
+    assert huge.scores[opened.keys[2]] < huge.scores[opened.keys[0]]
 
 
 class Sum:

@@ -26,7 +26,7 @@ from costhub.collector.boards.server import tracker_server
 from costhub.collector.device.identity import identify
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites
-from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
+from costhub.errors import ArgumentError, DeviceError, UnknownNameError, WorkloadError
 from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue.devices import keep_probed_figures, load_devices
 
@@ -42,6 +42,11 @@ def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> N
             assert same is measurer
         found = named_workloads(["resnet18"], [], measurer.target)
         assert [each.name for each in found] == [each.name for each in find_suites(["resnet18"])]
+
+
+def test_no_device_at_all_is_a_sentence() -> None:
+    with pytest.raises(DeviceError, match="name at least one, or auto"), open_measurer([]):
+        pass
 
 
 def test_what_is_learned_of_a_device_later_completes_its_row(tmp_path: Path) -> None:

@@ -132,6 +132,17 @@ def test_two_networks_in_memory_of_one_name_are_refused(tmp_path: Path) -> None:
     assert len(read_subjects({"first": first, "second": second}, tmp_path / "out").networks) == 2
 
 
+@pytest.mark.parametrize("name", ["mlp/large", "../x", ".hidden", "x" * 300, "a\0b"])
+def test_a_network_in_memory_with_a_name_that_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
+    import torch
+
+    program = torch.export.export(torch.nn.Linear(4, 2).eval(), (torch.zeros(1, 4),))
+
+    with pytest.raises(WorkloadError, match="cannot name a network in memory"):
+        read_subjects({name: program}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("make", [Path.symlink_to, lambda path, _: os.mkfifo(path)], ids=["link", "pipe"])
 def test_a_network_in_memory_is_written_through_nothing_that_lies_in_the_folder(
     tmp_path: Path, make: Callable[[Path, Path], None]

@@ -133,6 +133,15 @@ def test_two_threads_putting_workloads_lose_none(root: DataFolder, workload: Any
     assert root.workloads().num_rows == 16
 
 
+def test_a_folder_without_measurements_has_no_device_to_name(root: DataFolder) -> None:
+    with pytest.raises(DataError, match=r"holds no measurements yet; `costhub collect --out .*` adds some"):
+        root.only_device(" with --device.")
+    for device_id in ("cpu0", "cpu1"):
+        root.writer(device_id).close()
+    with pytest.raises(DataError, match=r"of 2 devices \(cpu0, cpu1\); name one of them with --device"):
+        root.only_device(" with --device.")
+
+
 def test_measurements_are_chosen_by_device_status_and_column(root: DataFolder, measurement: Any) -> None:
     fill(root, [measurement(0), measurement(1, status="run_error", error="x", run_s=[])])
     fill(root, [measurement(2, device_id="cpu1")])

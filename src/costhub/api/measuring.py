@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, UnknownNameError
+from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, DeviceError, UnknownNameError
 
 if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
@@ -57,7 +57,7 @@ def open_measurer(where: Where | Sequence[str], *, evaluator: Evaluator | None =
         evaluator: How latencies are measured; by default as TVM does it. An open measurer keeps its own.
 
     Raises:
-        DeviceError: This machine has no such device, or the boards cannot be identified.
+        DeviceError: No device is named, this machine has no such device, or the boards cannot be identified.
         MeasureError: No tracker answers, or it has no such board.
     """
     from costhub.collector.device.local import find_local
@@ -69,8 +69,11 @@ def open_measurer(where: Where | Sequence[str], *, evaluator: Evaluator | None =
         with board_measurer(where.tracker, where.key, evaluator=evaluator) as on_boards:
             yield on_boards
     else:
+        devices = local_devices(where)
+        if not devices:
+            raise DeviceError("There is no device to measure on: name at least one, or auto.")
         warn_if_busy()
-        with local_measurer(find_local(local_devices(where)), evaluator=evaluator) as here:
+        with local_measurer(find_local(devices), evaluator=evaluator) as here:
             yield here
 
 

@@ -17,7 +17,7 @@ from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 from costhub.files import read_regular, write_replacing
-from costhub.names import check_different
+from costhub.names import check_different, is_plain_name
 
 if TYPE_CHECKING:
     from costhub.collector.workload_queue import WorkloadSpec
@@ -41,6 +41,8 @@ _MOST_JSON_BYTES = 1 << 30
 """Of a network, whose weights may be constants."""
 _MOST_WORKLOAD_BYTES = 64 << 20
 """Of a single function; as many as on a line of a database."""
+_MOST_NAME = 120
+"""Characters of the name of a network in memory."""
 _READ_S = 60.0
 """Time limit for TVM to read a module, which takes less than a second."""
 
@@ -142,7 +144,8 @@ def read_subjects(what: Any, out: Path) -> Subjects:
         out: Where a network in memory is written, so that child processes can read it.
 
     Raises:
-        WorkloadError: It is something else, a file does not exist, or two networks in memory have one name.
+        WorkloadError: It is something else, a file does not exist, two networks in memory have one name, or one has
+            a name that cannot be that of a file.
 
     Example:
         >>> read_subjects(["matmul.128x128x128", "mobilenet_v2"], Path("tuned"))
@@ -221,9 +224,14 @@ def _file_of(name: str | None, saved: list[str]) -> str:
     """What the file of a network in memory is called, which is added to `saved`.
 
     Raises:
-        WorkloadError: Another network is called the same.
+        WorkloadError: Another network is called the same, or the name cannot be that of a file.
     """
     file = name or "network"
+    if not is_plain_name(file, most=_MOST_NAME):
+        raise WorkloadError(
+            f"{file!r:.99} cannot name a network in memory, whose file is called so. Use letters, digits and `._+-`, "
+            f"beginning with a letter or digit, {_MOST_NAME} at most."
+        )
     if file in saved:
         raise WorkloadError(f"Two networks in memory are called {file}: pass a dictionary that names each.")
     saved.append(file)

@@ -172,7 +172,9 @@ class DataFolder(FolderTables):
             DataError: There are several, or none.
         """
         device_ids = self.device_ids()
-        if len(device_ids) != 1:
+        if not device_ids:
+            raise DataError(f"{self.path} holds no measurements yet; `costhub collect --out {self.path}` adds some.")
+        if len(device_ids) > 1:
             raise DataError(
                 f"{self.path} has measurements of {len(device_ids)} devices ({', '.join(device_ids)}); "
                 f"name one of them{advice}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costhub.collector.build.builder import Builder
 from costhub.collector.run.database_outputs import compare_outputs, is_of_this_machine
 from costhub.dataset.doctor.examine import Examination, examine_database
 
@@ -67,6 +68,35 @@ def test_only_the_fastest_of_each_workload_are_run(folder: Path) -> None:
     report = compare_outputs(examine(folder), best=1, progress=False)
 
     assert (report.right, report.wrong, report.not_run) == (1, 1, 0)
+
+
+def test_a_database_of_several_targets_holds_processes_for_one_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [json.loads(line) for line in (folder / RECORDS).read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line[1][2] = {**line[1][2], "num-cores": 1 + number % 2}
+    (folder / RECORDS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    opened: list[str] = []
+    live: set[str] = set()
+
+    class Watched(Builder):
+        def __enter__(self) -> Builder:
+            assert not live
+            opened.append(self.target)
+            live.add(self.target)
+            return super().__enter__()
+
+        def close(self) -> None:
+            live.discard(self.target)
+            super().close()
+
+    monkeypatch.setattr("costhub.collector.run.database_outputs.Builder", Watched)
+    report = compare_outputs(examine(folder), progress=False)
+
+    assert (report.right, report.wrong, report.not_run) == (12, 1, 0)
+    assert len(opened) == len(set(opened)) == 2
+    assert not live
 
 
 def test_programs_of_another_machine_are_not_run(folder: Path) -> None:

@@ -190,6 +190,7 @@ def test_a_truncated_archive_gives_what_it_holds(tmp_path: Path) -> None:
         ([b"{}"], SOURCE, "No record in these logs"),
         ([record('["matmul_layer", 1]', [])], SOURCE, "No record in these logs"),
         ([record(MATMUL, [])], LogSource({"device_id": "gpu0", "kind": "cuda"}), "has no target"),
+        ([record(MATMUL, [])], LogSource({"kind": "cuda", "target": "cuda"}), "has no `device_id`"),
         ([record(MATMUL, [])], LogSource({"device_id": "gpu0", "target": "nonsense"}), "does not accept the target"),
         ([record(MATMUL, [])], LogSource({"device_id": "gpu0", "target": "{"}), "does not accept the target"),
         ([record(MATMUL, [])], LogSource({"device_id": "g", "kind": "rocm", "target": "cuda"}), "of kind 'rocm', but"),

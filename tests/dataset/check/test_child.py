@@ -132,6 +132,19 @@ def test_some_columns_of_some_rows_can_be_fetched(damaged: Any) -> None:
     assert found == [{name: rows[n][name] for name in ("record_id", "trace")} for n in (2, 5)]
 
 
+def test_rows_are_counted_as_the_rules_see_them_without_those_that_lack_something(damaged: Any) -> None:
+    source = table_file(damaged, "measurements")
+    rows = damaged.rows()
+    table = pq.ParquetFile(source.path).read()
+    place = table.column_names.index("record_id")
+    ids = pa.array([None if number == 1 else row["record_id"] for number, row in enumerate(rows)], pa.string())
+    damaged.write_table(table.set_column(place, pa.field("record_id", pa.string()), ids))
+
+    found = read_rows(source, (0, 1, 4), ("record_id",))
+
+    assert [row["record_id"] for row in found] == [rows[number]["record_id"] for number in (0, 2, 5)]
+
+
 def test_a_file_that_cannot_be_read_is_a_breach(damaged: Any) -> None:
     source = table_file(damaged, "measurements")
     source.path.write_bytes(b"PAR1 and no more")

@@ -95,3 +95,14 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(cache: Path) -> None:
     with Verdicts("w") as verdicts:
         verdicts.put([("a", Verdict())])
         assert verdicts.get("a") == Verdict()
+
+
+def test_a_full_disk_ends_the_caching_only(cache: Path) -> None:
+    with Path("/dev/full").open("a", encoding="utf-8") as full, Verdicts("w") as verdicts:
+        assert verdicts._file is not None
+        verdicts._file.close()
+        verdicts._file = full
+        for key in ("a", "b"):
+            verdicts.put([(key, Verdict())])
+        assert verdicts._file is None
+        assert verdicts.get("b") == Verdict()

@@ -174,6 +174,12 @@ def test_without_a_record_that_names_a_kind_of_device_nothing_is_imported(
     assert not (tmp_path / "none").exists()
 
 
+def test_a_device_without_an_id_is_refused_before_anything_is_read(tmp_path: Path, database: Any) -> None:
+    with pytest.raises(DataError, match="has no `device_id`"):
+        run(database.write(tmp_path / "db"), tmp_path / "none", device={"kind": "cpu"})
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_device_that_the_folder_describes_gets_what_it_lacks_and_keeps_the_rest(
     tmp_path: Path, database: Any
 ) -> None:

@@ -79,6 +79,17 @@ def test_the_lock_of_another_user_is_not_to_be_removed(
         FolderLock(tmp_path)
 
 
+def test_a_file_system_without_locks_is_not_called_another_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("costhub.dataset.shards.lock.fcntl.flock", refuse)
+    with pytest.raises(DataError, match=r"cannot be locked \(No locks available\): its file system has no locks"):
+        FolderLock(tmp_path)
+
+
 def test_the_lock_can_be_taken_again_once_released(tmp_path: Path) -> None:
     with FolderLock(tmp_path):
         pass

@@ -29,6 +29,15 @@ def test_a_measurement_is_reduced_to_numbers(root: DataFolder, measurement: Any)
     assert (failed["failure"], ok["operator"], failed["operator"]) == ("boom", "matmul", UNKNOWN_OPERATOR)
 
 
+def test_what_a_failed_attempt_timed_is_no_latency(root: DataFolder, measurement: Any) -> None:
+    with root.writer("cpu0") as writer:
+        writer.append(measurement(0, status="wrong_output", error="it differs", run_s=[1e-6, 2e-6]))
+
+    (row,) = read_observations(root).to_pylist()
+    assert math.isnan(row["latency_us"])
+    assert math.isnan(row["spread"])
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [(None, NO_ERROR_TEXT), (" \n", NO_ERROR_TEXT), ("a\r\nb", "a"), ("é" * 200, "é" * 120)],

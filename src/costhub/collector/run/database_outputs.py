@@ -73,12 +73,28 @@ def compare_outputs(examination: Examination, *, best: int | None = None, progre
         bar(len(chosen), desc="comparing outputs", unit="program", enabled=progress) as shown,
     ):
         comparer = _Comparer(examination, report, held, verdicts)
-        stream = (pair for pair in good_records(examination) if pair[0].line in chosen)
-        for (number, target), group in groupby(stream, key=lambda pair: (pair[0].workload, pair[0].target)):
-            while chunk := list(islice(group, _CHUNK)):
-                comparer.compare(examination.workloads[number], target, chunk)
-                shown.update(len(chunk))
+        for targets in _passes(examination, chosen):
+            stream = (
+                pair for pair in good_records(examination) if pair[0].line in chosen and pair[0].target in targets
+            )
+            for (number, target), group in groupby(stream, key=lambda pair: (pair[0].workload, pair[0].target)):
+                while chunk := list(islice(group, _CHUNK)):
+                    comparer.compare(examination.workloads[number], target, chunk)
+                    shown.update(len(chunk))
     return report
+
+
+def _passes(examination: Examination, chosen: set[int]) -> list[set[str]]:
+    """The targets of each pass over the records: one that this machine runs at a time, and the others together.
+
+    Each of them needs processes of its own, and a database may have a thousand.
+    """
+    found = {
+        record.target: is_of_this_machine(record.target) for record in examination.records if record.line in chosen
+    }
+    here = [{target} for target, is_here in found.items() if is_here]
+    elsewhere = {target for target, is_here in found.items() if not is_here}
+    return [*here, elsewhere] if elsewhere else here
 
 
 def _chosen(examination: Examination, best: int | None) -> set[int]:
@@ -111,6 +127,7 @@ def is_of_this_machine(target: str) -> bool:
 class _Machine:
     """The builder and runner for one target, and the default programs built so far."""
 
+    target: str
     builder: Builder
     runner: Runner
     defaults: dict[int, tuple[DefaultProgram, BuildResult] | str]
@@ -120,9 +137,10 @@ class _Comparer:
     """Compares programs of one workload and target at a time."""
 
     def __init__(self, examination: Examination, report: OutputReport, held: ExitStack, verdicts: Verdicts) -> None:
-        self._log, self._report, self._held, self._verdicts = examination.log, report, held, verdicts
+        self._log, self._report, self._verdicts = examination.log, report, verdicts
         self._pool = held.enter_context(ChildPool(1, prepare=load_tvm, limits=FOR_STRANGERS))
-        self._machines: dict[str, _Machine] = {}
+        self._opened = held.enter_context(ExitStack())
+        self._machine: _Machine | None = None
 
     def compare(self, workload: DatabaseWorkload, target: str, programs: Sequence[tuple[GoodRecord, str]]) -> None:
         """Compares programs of one workload and target."""
@@ -136,29 +154,32 @@ class _Comparer:
             else:
                 self._report.known += 1
                 self._note(record, known.why)
-        why = self._prepared(workload, target) if new else None
-        if why is not None:
+        if not new:
+            return
+        machine = self._prepared(workload, target)
+        if isinstance(machine, str):
             for record, _, _ in new:
-                self._not_run(record, why)
+                self._not_run(record, machine)
             return
         replayed = [self._pool.call(replayed_program, module_json, target, text) for _, text, _ in new]
         good = [each for each in replayed if isinstance(each, tuple)]
-        built = iter(self._machines[target].builder.build([module for module, _ in good])) if good else iter(())
+        built = iter(machine.builder.build([module for module, _ in good])) if good else iter(())
         for (record, _, key), program in zip(new, replayed, strict=True):
             if not isinstance(program, tuple):
                 self._not_run(record, f"its schedule {program.why}" if isinstance(program, LostCall) else program)
                 continue
-            self._judge(record, key, self._ran(target, program, next(built)))
+            self._judge(record, key, _ran(machine, program, next(built)))
 
-    def _prepared(self, workload: DatabaseWorkload, target: str) -> str | None:
-        """Runs the workload without a schedule; returns a sentence saying why if that cannot be done here."""
+    def _prepared(self, workload: DatabaseWorkload, target: str) -> _Machine | str:
+        """The machine, on which the workload has run without a schedule; or why that cannot be done here."""
         if not is_of_this_machine(target):
             return "its target is not one that this machine can run"
-        machine = self._machines.get(target)
-        if machine is None:
-            builder = self._held.enter_context(Builder(target, timeout_s=_TIMEOUT_S))
-            runner = self._held.enter_context(Runner(target, evaluator=_ONCE, timeout_s=_TIMEOUT_S))
-            machine = self._machines[target] = _Machine(builder, runner, {})
+        machine = self._machine
+        if machine is None or machine.target != target:
+            self._opened.close()
+            builder = self._opened.enter_context(Builder(target, timeout_s=_TIMEOUT_S))
+            runner = self._opened.enter_context(Runner(target, evaluator=_ONCE, timeout_s=_TIMEOUT_S))
+            machine = self._machine = _Machine(target, builder, runner, {})
         if workload.first not in machine.defaults:
             machine.defaults[workload.first] = self._built_default(machine, workload, target)
         default = machine.defaults[workload.first]
@@ -166,7 +187,7 @@ class _Comparer:
             return default
         program, built = default
         ran = machine.runner.expected(built.artifact or "", program.arguments, reduction=program.reduction)
-        return None if ran.status == "ok" else f"its workload does not run without a schedule here ({ran.error})"
+        return machine if ran.status == "ok" else f"its workload does not run without a schedule here ({ran.error})"
 
     def _built_default(
         self, machine: _Machine, workload: DatabaseWorkload, target: str
@@ -181,15 +202,6 @@ class _Comparer:
         except MeasureError as error:
             return str(error)
         return (program, built) if built.artifact else f"its workload cannot be built here ({built.error})"
-
-    def _ran(self, target: str, program: ReplayedProgram, built: BuildResult) -> RunResult:
-        if built.artifact is None:
-            return RunResult(built.status, (), 0.0, built.error)
-        module_json, arguments = program
-        try:
-            return self._machines[target].runner.run(built.artifact, arguments, check=True, module_json=module_json)
-        finally:
-            built.remove()
 
     def _judge(self, record: GoodRecord, key: str, ran: RunResult) -> None:
         if ran.status == "wrong_output" or (ran.status == "ok" and ran.output_checked):
@@ -210,6 +222,16 @@ class _Comparer:
     def _not_run(self, record: GoodRecord, why: str) -> None:
         self._report.not_run += 1
         self._log.add("DB19", f"{RECORDS_FILE} line {record.line}", why)
+
+
+def _ran(machine: _Machine, program: ReplayedProgram, built: BuildResult) -> RunResult:
+    if built.artifact is None:
+        return RunResult(built.status, (), 0.0, built.error)
+    module_json, arguments = program
+    try:
+        return machine.runner.run(built.artifact, arguments, check=True, module_json=module_json)
+    finally:
+        built.remove()
 
 
 # The code below runs in a child.

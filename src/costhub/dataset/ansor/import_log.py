@@ -15,7 +15,7 @@ from costhub.dataset.ansor.log import AnsorLog, log_files
 from costhub.dataset.ansor.named_workloads import parse_key
 from costhub.dataset.ansor.replay import read_target, replay_sketches
 from costhub.dataset.folder import DataFolder, is_data_folder
-from costhub.dataset.metaschedule.import_database import prepare_folder, unchanged_credit
+from costhub.dataset.metaschedule.import_database import prepare_folder, refuse_unnamed_device, unchanged_credit
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.import_records import ImportSource, OutcomeKey, RecordImporter, outcome_key
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
@@ -66,9 +66,10 @@ def import_ansor(
         progress: Shows a bar on a terminal.
 
     Raises:
-        DataError: There is no log, the device has no target, or `out` is not a data folder.
+        DataError: There is no log, the device has no id or no target, or `out` is not a data folder.
         MeasureError: No child process can be started.
     """
+    refuse_unnamed_device(source.device)
     if not source.device.get("target"):
         raise DataError(
             f"The device {source.device['device_id']!r} has no target; give one with its architecture (--target, "

@@ -218,17 +218,23 @@ def read_chunk() -> FileChunk:
 
 
 def read_rows(source: TableFile, rows: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Some columns of some rows of a file, in order; empty if it cannot be read."""
+    """Some columns of some rows of a file, in order; empty if it cannot be read.
+
+    Args:
+        source: The file.
+        rows: Positions among the rows without nulls in required columns, which are those that the rules see.
+        columns: The columns.
+    """
     numbers, start = np.array(sorted(rows)), 0
     values: list[dict[str, Any]] = []
     try:
         _, layout, batches = open_batches(source)
         for batch in batches:
-            here = numbers[(numbers >= start) & (numbers < start + batch.num_rows)] - start
-            start += batch.num_rows
-            held = batch.take(pa.array(here))
-            whole = np.all([_is_whole(held, column) for column in layout.columns], axis=0)
-            values += layout.rows(held.filter(pa.array(whole)), columns).to_pylist()
+            whole = np.all([_is_whole(batch, column) for column in layout.columns], axis=0)
+            held = batch.filter(pa.array(whole))
+            here = numbers[(numbers >= start) & (numbers < start + held.num_rows)] - start
+            start += held.num_rows
+            values += layout.rows(held.take(pa.array(here)), columns).to_pylist()
     except Exception:  # parsers of damaged files can raise anything
         return []
     return values

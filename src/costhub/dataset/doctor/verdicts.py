@@ -64,8 +64,7 @@ class Verdicts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._close()
 
     @staticmethod
     def key(module_json: str, line: str) -> str:
@@ -83,9 +82,17 @@ class Verdicts:
         if self._file is not None and new:
             lines = (json.dumps([key, v.why, v.redone, v.record], separators=(",", ":")) for key, v in new.items())
             # A full disk ends the caching, not the examination.
-            with contextlib.suppress(OSError):
+            try:
                 self._file.write("".join(f"{line}\n" for line in lines))
                 self._file.flush()
+            except OSError:
+                self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):  # it writes what a full disk has not taken
+                file.close()
 
 
 def _read(path: Path) -> dict[str, Verdict]:

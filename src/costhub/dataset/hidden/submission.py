@@ -130,7 +130,8 @@ class Submission(Printed):
 
         A program without a score (this TVM cannot replay it) gets one below all others: it must not be lost.
         """
-        least = min(scores.values(), default=0.0) - 1.0
+        lowest = float(min(scores.values(), default=0.0))
+        least = min(lowest - 1.0, math.nextafter(lowest, -math.inf))  # Beyond 2**53, 1 less is the same number.
         named = {key: scores.get(place, least) for place, key in enumerate(task.keys)}
         return cls.write(path, {"task": task.name, **about}, named)
 

@@ -76,9 +76,10 @@ def import_database(
 
     Raises:
         DataError: `path` has no database or a damaged `ORIGIN_FILE`; or `out` is not a data folder, or has rows of the
-            device that were replayed from the logs of another compiler.
+            device that were replayed from the logs of another compiler; or the device has no id.
         MeasureError: No child process can be started.
     """
+    refuse_unnamed_device(device)
     report, begun = ImportReport(), time.monotonic()
     origins = read_origin(Path(path))
     with database_files(Path(path)) as files, ImportPool(workers) as pool:
@@ -172,6 +173,19 @@ def unchanged_credit(folder: DataFolder, source: ImportSource, report: ImportRep
     rows = folder.select_measurements([source.device["device_id"]], [*given, "session"], of_this)
     held = {name: [each for each in pc.unique(rows[name]).to_pylist() if each != given[name]] for name in given}
     return {name: values for name, values in held.items() if values}
+
+
+def refuse_unnamed_device(device: Mapping[str, Any]) -> None:
+    """Refuses a row of the devices table without an id.
+
+    Raises:
+        DataError: It has none.
+    """
+    if device.get("device_id") is None:
+        raise DataError(
+            "The row of the device has no `device_id`. Name the device that was measured, for example "
+            "{'device_id': 'nvidia-v100', 'kind': 'cuda'}."
+        )
 
 
 def prepare_folder(

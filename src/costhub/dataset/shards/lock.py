@@ -24,7 +24,8 @@ class FolderLock:
             wait: Wait for the other writer instead of raising an error.
 
         Raises:
-            DataError: Another process holds the lock, or a folder, a link or another special file is in its place.
+            DataError: Another process holds the lock, or a folder, a link or another special file is in its place, or
+                the file system has no locks.
         """
         self._descriptor = _take(folder, wait=wait)
         while not _is_in_place(self._descriptor, folder / LOCK):  # the folder was replaced before the lock was taken
@@ -48,12 +49,17 @@ def _take(folder: Path, *, wait: bool) -> int:
     descriptor = _open_lock(folder / LOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError as error:
+    except BlockingIOError as error:
         owner = os.read(descriptor, 64).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         raise DataError(
             f"{folder} is being written by another process (pid {owner}); wait for it to end, "
             f"or write to another folder."
+        ) from error
+    except OSError as error:
+        os.close(descriptor)
+        raise DataError(
+            f"{folder} cannot be locked ({error.strerror}): its file system has no locks. Use a folder on a local disk."
         ) from error
     except BaseException:  # interrupted while it waited
         os.close(descriptor)

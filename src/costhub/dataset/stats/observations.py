@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -55,14 +56,15 @@ def _operators(table: pa.Table, workloads: pa.Table) -> pa.ChunkedArray:
 def _reduced(batch: pa.RecordBatch) -> pa.RecordBatch:
     arrays = {name: pc.dictionary_encode(batch[name]) for name in _NAMES}
     failed = pc.not_equal(batch["status"], "ok")
+    is_failed = failed.to_numpy(zero_copy_only=False)
     line = pc.if_else(failed, _first_lines(batch["error"]), pa.scalar(None, pa.string()))
     return pa.RecordBatch.from_pydict(
         {
             **arrays,
             PROGRAM_KEY: batch[PROGRAM_KEY],
             "failure": pc.dictionary_encode(line),
-            "latency_us": pa.array(median_latency_s(batch["run_s"]) * 1e6),
-            "spread": pa.array(relative_spread(batch["run_s"])),
+            "latency_us": pa.array(np.where(is_failed, np.nan, median_latency_s(batch["run_s"]) * 1e6)),
+            "spread": pa.array(np.where(is_failed, np.nan, relative_spread(batch["run_s"]))),
         }
     )
 
