@@ -137,7 +137,7 @@ def make_splits(
     place = find_data(where)
     if out is None and place.dataset is not None:
         raise ArgumentError(f"{place.dataset} belongs to a hub and is not changed; name a folder with --out (out=...).")
-    splits = draw_splits(DataFolder.open(place.folder), by, hold_out, tenset=tenset, count=count, seed=seed)
+    splits = _draw_splits(DataFolder.open(place.folder), by, hold_out, tenset=tenset, count=count, seed=seed)
     for split in splits:
         put_split(place.folder, split, into=None if out is None else Path(out))
     return splits
@@ -157,7 +157,7 @@ def check_split_options(by: str, hold_out: Sequence[str], tenset: bool, count: i
         raise ArgumentError("--count goes with --by workload, fold or device.")
 
 
-def draw_splits(
+def _draw_splits(
     folder: DataFolder, by: str, hold_out: Sequence[str], *, tenset: bool, count: int | None, seed: int
 ) -> list[Split]:
     """The splits of `make_splits`, without writing them.

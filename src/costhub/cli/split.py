@@ -14,6 +14,7 @@ from costhub.cli.shared.choices import DATA, WholeNumber
 from costhub.cli.shared.options import seed_option
 
 if TYPE_CHECKING:
+    from costhub.api.data_tools import SplitKind
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split import Split
     from costhub.hub.data import DataAddress
@@ -69,7 +70,7 @@ COLUMNS = (
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     place: DataAddress,
-    kind: str | None,
+    kind: SplitKind | None,
     hold_out: tuple[str, ...],
     tenset: bool,
     count: int | None,
@@ -83,9 +84,9 @@ def command(
     DATA/splits/NAME.json with the workloads to train on and to test on. The same workloads and options always give
     the same split. `costhub train` and `costhub evaluate` take its NAME, or the file.
     """
-    from costhub.api.data_tools import check_split_options, draw_splits
+    from costhub.api.data_tools import check_split_options, make_splits
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.splits.split import list_splits, load_split, put_split
+    from costhub.dataset.splits.split import list_splits, load_split
 
     if kind is None and out is not None:
         raise click.UsageError("--out goes with --by: without it, splits are listed.")
@@ -96,9 +97,7 @@ def command(
     else:
         if out is None and place.dataset is not None:
             raise click.UsageError(f"{place.dataset} belongs to a hub and is not changed; name a folder with --out.")
-        splits = draw_splits(folder, kind, hold_out, tenset=tenset, count=count, seed=seed)
-        for split in splits:
-            put_split(data, split, into=out)
+        splits = make_splits(data, kind, hold_out=hold_out, tenset=tenset, count=count, seed=seed, out=out)
     found = _described(folder, splits)
     if as_json:
         click.echo(json.dumps(found, indent=2))

@@ -157,15 +157,15 @@ def test_the_embedded_datasets_have_splits_that_can_be_read() -> None:
     ("change", "words"),
     [
         ({"version": 3}, "has split version 3; this costhub reads up to 2"),
-        ({"costhub": "model"}, "is JSON, but not a split of costhub"),
-        ({"train": "w0"}, "lacks one of name, seed, train, test, hold_out"),
+        ({"costhub": "model"}, "is JSON, but not a split of costhub; `costhub split` makes splits"),
+        ({"train": "w0"}, "lacks one of name, seed, train, test, hold_out.*; make it again with `costhub split`"),
         ({"test": [1]}, "lacks one of name, seed, train, test, hold_out"),
         ({"name": None}, "lacks one of name, seed, train, test, hold_out"),
         ({"seed": "0"}, "lacks one of name, seed, train, test, hold_out"),
         ({"test_devices": None}, "lacks one of name, seed, train, test, hold_out"),
         ({"test_devices": [], "test": ["w0"]}, "on both sides"),
         ({"kind": "moon"}, "has the kind 'moon'"),
-        ({"made_from": 7}, "lacks the field made_from"),
+        ({"made_from": 7}, "lacks the field made_from, or it is damaged; make the split again with `costhub split`"),
         ({"made_from": {"workloads": float("inf"), "sha256": "0"}}, "lacks the field made_from"),
     ],
 )
@@ -184,7 +184,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: str | No
     if content is not None:
         path.write_text(content)
 
-    with pytest.raises(DataError, match=r"split\.json (cannot be read as a split|is JSON, but not a split)"):
+    with pytest.raises(
+        DataError, match=r"split\.json (cannot be read as a split|is JSON, but not a split).*`costhub split`"
+    ):
         load_split(path)
 
 

@@ -339,25 +339,25 @@ class _Examiner:
         found, record, workload = self._found, candidate.record, candidate.workload
         where = f"{path.name} line {candidate.line.number}"
         target = self._target(record.target)
-        why = target if isinstance(target, str) else verdict.why
-        if why is not None or isinstance(target, str):
-            found.log.add("DB06", where, why or "")
-            return
+        if isinstance(target, str):
+            return found.log.add("DB06", where, target)
+        if verdict.why is not None:
+            return found.log.add("DB06", where, verdict.why)
         if verdict.record is not None:
             how = "TVM 0.27 redid its post-processing" if verdict.redone else "an older TVM wrote it"
             found.log.add("DB12", where, how)
         latency_s = statistics.median(record.run_s) if record.run_s else None
         found.targets[target.target] += 1
-        counted = found.workloads[workload.first]
-        counted.records += 1
+        first = found.workloads[workload.first]
+        first.records += 1
         failed = latency_s is None and record.was_measured
         if failed:
-            counted.failed += 1
+            first.failed += 1
             found.log.add("DB17", where, record.error or "")
         elif latency_s is None:
             found.log.add("DB21", where, UNMEASURED)
         else:
-            counted.best_s = min(latency_s, counted.best_s or latency_s)
+            first.best_s = min(latency_s, first.best_s or latency_s)
         checksum, digest = line_digest(candidate.line.text), self._digest(record, workload)
         number = candidate.line.number
         found.records.append(

@@ -227,9 +227,9 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
     try:
         content = json.loads(read_regular(path, limit=MOST_SPLIT_BYTES, error=DataError))
     except (DataError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read as a split ({error}); save one with save_split.") from error
+        raise DataError(f"{path} cannot be read as a split ({error}); `costhub split` makes splits.") from error
     if not isinstance(content, dict) or content.get("costhub") != "split":
-        raise DataError(f"{path} is JSON, but not a split of costhub; save one with save_split.")
+        raise DataError(f"{path} is JSON, but not a split of costhub; `costhub split` makes splits.")
     if content.get("version") not in range(1, SPLIT_VERSION + 1):
         raise DataError(
             f"{path} has split version {content.get('version')}; this costhub reads up to {SPLIT_VERSION}: upgrade it."
@@ -255,7 +255,7 @@ def _parse_split(content: dict[str, Any], path: str | Path) -> Split:
     if not sound or not isinstance(name, str) or not (isinstance(seed, int) or (seed is None and not first)):
         raise DataError(
             f"{path} lacks one of name, seed, {', '.join(lists)}, or one has the wrong type; "
-            "save it again with save_split."
+            "make it again with `costhub split`."
         )
     side = {key: tuple(ids or ()) for key, ids in lists.items()}
     if first:
@@ -278,5 +278,5 @@ def _parse_fingerprint(content: dict[str, Any], path: str | Path) -> WorkloadFin
         return WorkloadFingerprint(int(content["made_from"]["workloads"]), str(content["made_from"]["sha256"]))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"{path} lacks the field made_from, or it is damaged; save the split again with save_split."
+            f"{path} lacks the field made_from, or it is damaged; make the split again with `costhub split`."
         ) from error
