@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from costhub.collector.build.builder import Builder
+from costhub.collector.propose.sampler import Program
 from costhub.dataset.folder import DataFolder
+from costhub.errors import MeasureError
+from costhub.isolation.process import end_idle_children
 
 SMALL = 600 << 10
 
@@ -24,6 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if mounted.returncode:
         pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
     yield disk
+    end_idle_children()  # whose output goes to a file in TMPDIR
     subprocess.run(["umount", str(disk)], check=True)
 
 
@@ -71,6 +76,26 @@ def test_a_full_disk_stops_a_collection_that_can_go_on_later(small_disk: Path) -
     assert len(found) == 60
     assert max(Counter(found).values()) == 1
     assert set(kept) <= set(found)
+
+
+def test_a_build_without_room_is_no_failure_of_its_program(
+    small_disk: Path, target: str, programs: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LLVM ends its process, whose last words find no room either."""
+    monkeypatch.setenv("TMPDIR", str(small_disk))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with Builder(target, processes=1) as builder:
+        (first,) = builder.build([programs[0].module_json])
+        first.remove()
+        filler = small_disk / "filler"
+        filler.write_bytes(bytes(small_disk_free(small_disk)))
+
+        with pytest.raises(MeasureError, match=rf"the disk of {small_disk} is full .* set TMPDIR"):
+            builder.build([programs[0].module_json])
+
+        filler.unlink()
+        (again,) = builder.build([programs[0].module_json])
+    assert (first.status, again.status) == ("ok", "ok")
 
 
 def small_disk_free(disk: Path) -> int:

@@ -122,9 +122,7 @@ def collect(
                     break  # With several devices, each one measures the whole batch.
             if work.stops(reason_to_stop):
                 break
-    work.progress.is_complete = not work.has_more()
-    work.progress.profile.stop()
-    return work.progress
+    return work.finished()
 
 
 class _Job(NamedTuple):
@@ -149,9 +147,11 @@ class _Work:
         self.progress.stopped = reason_to_stop(self.progress.done)
         return self.progress.stopped is not None
 
-    def has_more(self) -> bool:
-        """Whether programs are in progress or could still be proposed."""
-        return bool(self._jobs) or next_workload(self._queue, self._proposals.trials) is not None
+    def finished(self) -> CollectionProgress:
+        """The progress, which says from now on whether it is complete."""
+        self.progress.is_complete = not self._jobs and next_workload(self._queue, self._proposals.trials) is None
+        self.progress.profile.stop()
+        return self.progress
 
     def next_batch(self) -> list[_Job]:
         """Waits for a batch of built programs, proposing more meanwhile; the last batch may be smaller."""

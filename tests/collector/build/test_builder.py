@@ -205,6 +205,7 @@ def test_a_full_disk_ends_the_builds_whether_the_linker_says_so_or_llvm_dies_of_
         monkeypatch.setattr(Child, "call", die)
         with pytest.raises(MeasureError, match=r"disk of .* is full .*LLVM ERROR"):
             builder.build([programs[0].module_json])
+        assert not [path for path in builder._scratch.path.iterdir() if path.is_dir()]
 
 
 def test_a_program_for_a_gpu_becomes_a_library_without_a_driver_or_a_compiler(

@@ -37,6 +37,8 @@ BUILDS_PER_PROCESS = 1000
 CPU_ALLOWANCE_S = 60.0
 # What the system, a linker and LLVM, which ends its process, say when nothing more can be written.
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+# Less than a small program takes: its object file and its library.
+_LEAST_FREE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -162,17 +164,20 @@ class Builder:
         os.mkdir(folder)
         built = self._build_in(child, module, os.path.join(folder, "program.so"))
         if built.artifact is None:
+            is_full = self._is_full(folder, built.error or "")
             shutil.rmtree(folder, ignore_errors=True)
-            self._check_disk(built.error or "")
+            if is_full:  # which says nothing about the program
+                raise MeasureError(
+                    f"Programs cannot be built, because the disk of {self._scratch.path.parent} is full "
+                    f"({(built.error or '')[-200:]}). Free some space there, or set TMPDIR to a folder on another "
+                    "disk, then run the command again."
+                )
         return built
 
-    def _check_disk(self, why: str) -> None:
-        """Raises MeasureError if a build failed because the disk is full: that says nothing about its program."""
-        if any(text in why for text in _FULL):
-            raise MeasureError(
-                f"Programs cannot be built, because the disk of {self._scratch.path.parent} is full ({why[-200:]}). "
-                "Free some space there, or set TMPDIR to a folder on another disk, then run the command again."
-            )
+    @staticmethod
+    def _is_full(folder: str, why: str) -> bool:
+        """Whether a build failed for want of room; a process that dies of it may find none for its last words."""
+        return any(text in why for text in _FULL) or shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
 
     def _build_in(self, child: Child, module: str, artifact: str) -> BuildResult:
         start = child.time()
