@@ -17,7 +17,7 @@ from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 from costhub.files import read_regular, write_replacing
-from costhub.names import check_different, is_plain_name
+from costhub.names import check_different
 
 if TYPE_CHECKING:
     from costhub.collector.workload_queue import WorkloadSpec
@@ -227,10 +227,10 @@ def _file_of(name: str | None, saved: list[str]) -> str:
         WorkloadError: Another network is called the same, or the name cannot be that of a file.
     """
     file = name or "network"
-    if not is_plain_name(file, most=_MOST_NAME):
+    if Path(file).name != file or file.startswith(".") or not file.isprintable() or len(file) > _MOST_NAME:
         raise WorkloadError(
-            f"{file!r:.99} cannot name a network in memory, whose file is called so. Use letters, digits and `._+-`, "
-            f"beginning with a letter or digit, {_MOST_NAME} at most."
+            f"{file!r:.99} cannot name a network in memory, whose file is called so. Use at most {_MOST_NAME} "
+            "characters, without / and with another than a dot in front."
         )
     if file in saved:
         raise WorkloadError(f"Two networks in memory are called {file}: pass a dictionary that names each.")

@@ -67,6 +67,7 @@ def killed_tune() -> None:
 
 def signalled() -> None:
     """SIGTERM of a search and SIGHUP of a collection: a sentence, 130, and no child stays."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, also by what starts from here
     for words, number, begun in (
         (_tune(SOFTMAX, 200), signal.SIGTERM, _records),
         (["collect", "--suite", SOFTMAX, "--trials", "500", "--out", "rows"], signal.SIGHUP, _journals),
