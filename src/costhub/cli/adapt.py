@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects, check_names
-from costhub.cli.shared.adapt_target import AdaptTarget, Carrying, StoredTarget, live_target
+from costhub.cli.shared.adapt_target import AdaptTarget, Carrying, StoredTarget, live_target, new_to_source
 from costhub.cli.shared.choices import ADAPT_STOP, ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
 from costhub.cli.shared.finished import asked_for, finished_before, finished_text
 from costhub.cli.shared.options import (
@@ -35,7 +35,6 @@ from costhub.transfer.stopping import DEFAULT_STOP
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.find import ResolvedModel
-    from costhub.models.info import ModelInfo
     from costhub.models.options import OptionDescription
     from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
@@ -406,7 +405,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
         click.echo(note, err=True)
     known = Source(source, how.source_programs(source.feature_spec), is_alike(found.entry, row, target.data))
     done = target.adapted(known, method, how.seed, how.stop)
-    test = _new_to(before, target.test(source.feature_spec), found.entry.name, str(row["device_id"]))
+    test = new_to_source(before, target.test(source.feature_spec), found.entry.name, str(row["device_id"]))
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
     device_id = str(row["device_id"])
@@ -422,23 +421,6 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
         base_devices=sorted({*before.device_ids, *before.base_devices}),
         base_workloads=sorted({*before.train_workloads, *before.base_workloads}),
     )
-
-
-def _new_to(source: ModelInfo, test: Programs | None, name: str, device_id: str) -> Programs | None:
-    """The held-out programs; without workloads that the source knows from this very device, if others remain."""
-    if test is None or device_id not in (*source.device_ids, *source.base_devices):
-        return test
-    held_out = {test.workload_ids[place] for place in test.workload.tolist()}
-    known = held_out & {*source.train_workloads, *source.base_workloads}
-    if known == held_out:
-        click.echo(
-            f"{name} has learned from all held-out workloads, too: the figures are better than on new ones.", err=True
-        )
-        return test
-    if known:
-        left_out = counted(len(known), "held-out workload")
-        click.echo(f"{name} has learned from {left_out} as well; the figures leave them out.", err=True)
-    return test.of_workloads(held_out - known)
 
 
 def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | None) -> str | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress
     from costhub.collector.workload_queue import QueuedWorkload
     from costhub.dataset.programs import Programs
+    from costhub.models.info import ModelInfo
     from costhub.transfer.adapt import Adaptation, Source
     from costhub.transfer.methods.method import TransferMethod
     from costhub.transfer.online_trials import OnlineTrials
@@ -222,6 +223,30 @@ class LiveTarget:
         elif measured < asked:
             why = f"{measured:,} of {counted(asked, 'trial')} were spent: the workloads have no more programs."
         return f"{why} Of {counted(measured, 'measured program')}, {failed or 'none'} failed."
+
+
+def new_to_source(source: ModelInfo, test: Programs | None, name: str, device_id: str) -> Programs | None:
+    """The held-out programs, without workloads that the source knows from this very device if others remain.
+
+    Args:
+        source: What the source has learned from.
+        test: The held-out programs; None if there are none.
+        name: Of the source, for messages.
+        device_id: The target.
+    """
+    if test is None or device_id not in (*source.device_ids, *source.base_devices):
+        return test
+    held_out = {test.workload_ids[place] for place in test.workload.tolist()}
+    known = held_out & {*source.train_workloads, *source.base_workloads}
+    if known == held_out:
+        click.echo(
+            f"{name} has learned from all held-out workloads, too: the figures are better than on new ones.", err=True
+        )
+        return test
+    if known:
+        left_out = counted(len(known), "held-out workload")
+        click.echo(f"{name} has learned from {left_out} as well; the figures leave them out.", err=True)
+    return test.of_workloads(held_out - known)
 
 
 @contextmanager
