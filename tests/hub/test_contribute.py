@@ -4,6 +4,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from costhub.dataset.folder import DataFolder
@@ -51,6 +53,32 @@ def test_a_pull_request_is_opened_in_one_commit(measured: Any, tmp_path: Path, d
     assert "licence: CC-BY-4.0" in pull.description
     # The card of the folder, which people write, is not sent.
     assert not any("README" in path for path in offers[0].files)
+
+
+def test_workloads_that_nobody_measured_are_not_sent(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    folder = DataFolder.open(measured(tmp_path / "mine", 100))
+    [row, *_] = folder.workloads().to_pylist()
+    before = folder.workloads().num_rows
+    own = {**row, "workload_id": "f" * 64, "name": "secret", "networks": [{"name": "my-network", "weight": 1.0}]}
+    folder.put_workloads([own])
+    sent: list[tuple[Offer, set[str]]] = []
+
+    def agree(offer: Offer) -> bool:
+        sent.append((offer, {path for path in offer.files if path.startswith("workloads/")}))
+        return True
+
+    done = contribute(folder.path, TO, deep=False, agree=agree)
+
+    assert done is not None
+    [(offer, [path])] = [(offer, sorted(paths)) for offer, paths in sent]
+    assert "my-network" not in offer.networks
+    content = dataset.files(REPO, "refs/pr/1")[f"contributions/{offer.contribution_id}/{path}"]
+    table = pq.read_table(pa.BufferReader(content))
+    assert table.num_rows == before
+    assert "secret" not in table["name"].to_pylist()
+    assert folder.workloads().num_rows == before + 1  # the user's own folder stays as it is
 
 
 def test_sending_it_again_finds_the_pull_request(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:

@@ -110,8 +110,9 @@ def make_splits(
         by: What to hold out. `workload` and `fold` draw workloads from every operator family.
         hold_out: Networks, operator families or devices to test on; without it, one split for each.
         tenset: By network: hold out TenSet's five test networks.
-        count: By workload: how many to test on, a fifth by default. By fold: how many folds, 5 by default. By device:
-            also hold out this many workloads, and test on them only.
+        count: By workload: how many to test on, by default a fifth, and at least one of each operator family that has
+            several. By fold: how many folds, 5 by default. By device: also hold out this many workloads, and test on
+            them only.
         seed: Chooses the workloads.
         out: Folder for the files; by default ``splits`` in the data folder. Required for a dataset of a hub, which is
             never changed.

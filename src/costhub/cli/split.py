@@ -58,8 +58,9 @@ COLUMNS = (
 @click.option(
     "--count",
     type=WholeNumber(min=1),
-    help="With --by workload: how many to test on, a fifth by default. With --by fold: the number of folds, 5 by "
-    "default. With --by device: also hold out this many workloads and test only on them.",
+    help="With --by workload: how many to test on, by default a fifth, and at least one of each operator family that "
+    "has several. With --by fold: the number of folds, 5 by default. With --by device: also hold out this many "
+    "workloads and test only on them.",
 )
 @seed_option
 @click.option(

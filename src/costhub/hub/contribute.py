@@ -20,7 +20,13 @@ from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, PushedCommit, RemoteRepo, StaleError, repeat_if_stale
-from costhub.hub.staged_rows import DISTURBED_RULES, LeftOut, leave_out_disturbed, leave_out_held
+from costhub.hub.staged_rows import (
+    DISTURBED_RULES,
+    LeftOut,
+    leave_out_disturbed,
+    leave_out_held,
+    leave_out_unmeasured,
+)
 from costhub.hub.staging import Consent, check_consent, is_agreed, own_names_in, staged
 from costhub.terminal_text import Printed, clean
 
@@ -151,6 +157,7 @@ def contribute(
         _refuse_contributors(ready.folder)
         disturbed = refuse_unfit(ready.folder, deep=deep)
         held, is_merged = _leave_out_held(ready.folder, repo)
+        leave_out_unmeasured(ready.folder)
         files = {path: local for path, local in ready.files().items() if path.split("/")[0] in TABLES}
         offer = _offer(repo.address if repo else "", ready.folder, files, LeftOut(disturbed, held), given=folder)
         if is_merged:

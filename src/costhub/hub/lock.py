@@ -253,7 +253,8 @@ def _difference(pin: Pin) -> str:
         if now.resolved != pin.resolved:
             return f"{what} stood for {clean(pin.resolved, 99)} and now stands for {now.resolved}. {_UPDATE}"
         if now.sha256 != pin.sha256:
-            return f"{what} is another version: its sha256 is {now.sha256[:12]}, not {pin.sha256[:12]}. {_UPDATE}"
+            update = _REPLACED if pin.kind == "dataset" and pin.commit is None else _UPDATE
+            return f"{what} is another version: its sha256 is {now.sha256[:12]}, not {pin.sha256[:12]}. {update}"
         if now.commit != pin.commit:
             return f"{what} is at commit {now.commit}, but {pin.commit} is locked. {_UPDATE}"
         if pin.kind == "model":
@@ -263,6 +264,7 @@ def _difference(pin: Pin) -> str:
     return ""
 
 
+_REPLACED = "A hub in a folder keeps only its newest version of a dataset; `costhub lock` accepts it."
 _UPDATE = "`costhub lock` accepts it; `costhub pull --locked` still fetches the locked version where a hub keeps it."
 
 
@@ -409,5 +411,5 @@ def _compare(pin: Pin, sha256: str, path: str | Path) -> None:
     if sha256 != pin.sha256:
         raise LockError(
             f"{clean(pin.address, 200)} has the sha256 {sha256[:12]}, but {path} locks {pin.sha256[:12]}: its content "
-            "has changed. Do not use it until you know why."
+            "has changed. Do not use it until you know why: a publication or a merge, or somebody who edited the files."
         )

@@ -1,4 +1,4 @@
-"""Provides leave_out_disturbed, leave_out_held and LeftOut: the rows that a contribution does without."""
+"""Provides LeftOut and the functions leave_out_*: the rows and workloads that a contribution does without."""
 
 from __future__ import annotations
 
@@ -110,6 +110,31 @@ def leave_out_held(folder: str | Path, dataset: str | Path) -> int:
     if 0 < count < sum(table.num_rows for _, table in records):
         _remove(folder, is_held)
     return count
+
+
+def leave_out_unmeasured(folder: str | Path) -> None:
+    """Removes the workloads without a measurement from a staged data folder.
+
+    A collection notes all of its workloads before it measures the first; those that it did not get to may be of
+    networks of the user's own.
+
+    Args:
+        folder: A copy of a data folder.
+
+    Raises:
+        DataError: The folder cannot be read.
+    """
+    data = DataFolder.open(folder)
+    batches = data.iter_measurements(columns=["workload_id"])
+    measured = {key for batch in batches for key in batch["workload_id"].unique().to_pylist()}
+    table = data.workloads()
+    kept = table.filter(pc.is_in(table["workload_id"], value_set=pa.array(sorted(measured), pa.string())))
+    if kept.num_rows == table.num_rows:
+        return
+    place = data.path / "workloads"
+    for path in shard_paths(place):
+        path.unlink()
+    add_shard(place, kept)
 
 
 def _remove(folder: str | Path, is_left_out: Callable[[str, pa.Table], Mask]) -> int:
