@@ -15,6 +15,7 @@ import pytest
 from costhub.api.measuring import (
     BoardsAt,
     check_boards,
+    check_limits,
     check_space,
     folder_of,
     local_devices,
@@ -22,6 +23,7 @@ from costhub.api.measuring import (
     warn_if_busy,
 )
 from costhub.api.subjects import named_workloads
+from costhub.api.tune import tune
 from costhub.collector.boards.server import tracker_server
 from costhub.collector.device.identity import identify
 from costhub.collector.run.evaluator import Evaluator
@@ -135,6 +137,15 @@ def test_a_key_without_boards_is_said_before_the_long_wait(
         check_boards(BoardsAt(where, "pi4"))
 
     assert f"The tracker at {where} has no board under the key 'pi4' yet" in caplog.text
+
+
+def test_options_and_limits_of_another_type_are_sentences() -> None:
+    with pytest.raises(ArgumentError, match=r"options is a dict, and costhub\.TuneOptions was expected"):
+        tune("matmul.128x128x128", "out", options={"stop": "never"})  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="trials='8' is not a number: give a whole number of at least 1"):
+        check_limits("8")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="budget_s=5s is not a time"):
+        check_limits(8, budget_s="5s")  # type: ignore[arg-type]
 
 
 def test_a_design_space_fits_every_device_or_is_refused(marked_space: str) -> None:

@@ -205,6 +205,19 @@ def test_the_budget_is_spent_to_the_last_trial_and_every_task_begins_first(
     assert found[: len(curves)] == list(curves)[: len(found)]
 
 
+def test_a_first_batch_that_was_interrupted_is_completed_before_others_get_more() -> None:
+    scheduler = TaskScheduler({"a": 1.0, "b": 1.0}, trials=20, first=8)
+    scheduler.add("a", batch(1.0, each=2))
+
+    assert (scheduler.fresh, scheduler.next_task(), scheduler.most) == (2, "a", 6)
+    scheduler.add("a", batch(1.0, each=6))
+    assert (scheduler.fresh, scheduler.next_task(), scheduler.most) == (1, "b", 12)
+    scheduler.add("b", batch(9.0, each=3))
+    assert (scheduler.next_task(), scheduler.most) == ("b", 5)
+    scheduler.close("b")
+    assert (scheduler.fresh, scheduler.next_task(), scheduler.most) == (0, "a", 9)
+
+
 def test_in_rotation_all_tasks_take_turns() -> None:
     scheduler = TaskScheduler({"a": 9.0, "b": 1.0, "c": 1.0}, trials=24, priority=fewest_batches_first)
 

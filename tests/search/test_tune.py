@@ -340,6 +340,23 @@ def test_a_search_that_was_interrupted_between_workloads_ends_at_its_number_of_t
     assert [result.trials for result in results] == [6, 6]
 
 
+def test_a_search_that_was_interrupted_within_a_first_batch_completes_it(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
+    jobs = [Job(name, find_workload(name).module()) for name in ("matmul.128x128x128", "softmax.64x1000")]
+    model = linear(np.full(172, -0.01))
+
+    def stop(name: str, done: int, _: float | None) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search_all(tmp_path, measurer, model, jobs, trials=12, on_trial=stop)
+    results = search_all(tmp_path, measurer, model, jobs, trials=12)
+
+    assert [result.trials for result in results] == [6, 6]
+
+
 def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
     tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from costhub.api.measuring import Where, check_boards, check_limits, folder_of, local_devices, open_measurer
+from costhub.api.measuring import (
+    Where,
+    check_boards,
+    check_limits,
+    folder_of,
+    local_devices,
+    open_measurer,
+    options_given,
+)
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
 from costhub.dataset.credit import check_rights
@@ -244,7 +252,7 @@ def collect(
         >>> print(collect("matmul.128x128x128", "measurements", trials=32, budget_s=60))  # doctest: +SKIP
         31 good measurements and 1 failure of amd-epyc-zen5-2c added to measurements.
     """
-    options = options or CollectOptions()
+    options = options_given(options, CollectOptions)
     check_limits(trials, budget_s=budget_s)
     check_rights(options.contributor, options.licence)
     COLLECT_STOPS.check(options.stop)

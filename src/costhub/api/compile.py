@@ -20,11 +20,18 @@ from costhub.api.compile_inputs import (
     known_rows,
     own_folders,
 )
-from costhub.api.measuring import check_space
+from costhub.api.measuring import check_space, options_given
 from costhub.api.models import ChosenModel, ModelChoice
-from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
+from costhub.api.subjects import (
+    Subjects,
+    check_lowering,
+    launched_reader,
+    network_jobs,
+    no_kernels_error,
+    read_subjects,
+)
 from costhub.cards.reports.compile_summary import compile_text
-from costhub.errors import DataError, NetworkError, WorkloadError
+from costhub.errors import DataError, NetworkError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
 from costhub.names import check_different
 from costhub.progress import BarWithLines
@@ -220,7 +227,7 @@ def compile(
         >>> compiled.kernels[0].source  # doctest: +SKIP
         'measured'
     """
-    options = options or CompileOptions()
+    options = options_given(options, CompileOptions)
     plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, space=options.space, seed=seed)
     options.check()
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
@@ -311,7 +318,7 @@ class _Compilation:
         unlinked = self._unlinked()
         jobs += network_jobs(networks, target.text, self.options.lowering, stages=self.stages, reader=reader)
         if not jobs:
-            raise WorkloadError(f"{' and '.join(networks)} has no kernel with a schedule.")
+            raise no_kernels_error(networks, "compiled with a schedule")
         check_different([job.name for job in jobs])
         # The library of a kernel and that of a network would replace one another.
         check_different([*map(file_name, sorted(own)), *name_networks(networks)])

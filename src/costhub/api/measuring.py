@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, DeviceError, UnknownNameError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from costhub.dataset.folder import DataFolder
 
 log = logging.getLogger("costhub")
+OptionsT = TypeVar("OptionsT")
 
 
 @dataclass(frozen=True)
@@ -132,15 +134,40 @@ def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -
         budget_s: How many seconds.
 
     Raises:
-        ArgumentError: `trials` is less than `least`, or `budget_s` is negative or NaN.
+        ArgumentError: `trials` is no whole number or less than `least`, or `budget_s` is no number, negative or NaN.
 
     Example:
         >>> check_limits(16, budget_s=90.0)
     """
+    if not _is_a(trials, (Integral, type(None))):
+        raise ArgumentError(f"trials={trials!r:.60} is not a number: give a whole number of at least {least}.")
     if trials is not None and trials < least:
         raise ArgumentError(f"trials={trials} is too few: give a whole number of at least {least}.")
-    if not budget_s >= 0:  # nor NaN
+    if not (_is_a(budget_s, Real) and budget_s >= 0):  # nor NaN
         raise ArgumentError(f"budget_s={budget_s} is not a time: give a number of seconds, 0 or more.")
+
+
+def _is_a(value: object, kind: type | tuple[type, ...]) -> bool:
+    """`isinstance` of what a user gave, whose type is not sure to be the annotated one."""
+    return isinstance(value, kind)
+
+
+def options_given(options: OptionsT | None, kind: type[OptionsT]) -> OptionsT:
+    """The options of a function, or their defaults.
+
+    Args:
+        options: What the user gave.
+        kind: Their class.
+
+    Raises:
+        ArgumentError: They are something else, such as a dictionary.
+    """
+    if options is not None and not isinstance(options, kind):
+        raise ArgumentError(
+            f"options is a {type(options).__name__}, and costhub.{kind.__name__} was expected: costhub."
+            f"{kind.__name__}(NAME=VALUE, ...)."
+        )
+    return options or kind()
 
 
 def check_space(space: str | None, devices: Sequence[str]) -> None:

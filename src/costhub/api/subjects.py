@@ -476,3 +476,16 @@ def network_jobs(
     if reader is not None:
         reader.close()
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]
+
+
+def no_kernels_error(networks: Sequence[str], what: str) -> WorkloadError:
+    """The error about networks without a kernel that is worth the trouble.
+
+    Args:
+        networks: Their names.
+        what: What was to be done with it: "tuned".
+    """
+    return WorkloadError(
+        f"{' and '.join(networks)} has no kernel that can be {what}: all do too little work, or need too much memory. "
+        "A larger batch gives them more to do; a small network runs well enough as it is."
+    )

@@ -24,9 +24,17 @@ from costhub.api.measuring import (
     load_average,
     local_devices,
     open_measurer,
+    options_given,
 )
 from costhub.api.models import ChosenModel, ModelChoice, advise
-from costhub.api.subjects import Subjects, check_lowering, launched_reader, network_jobs, read_subjects
+from costhub.api.subjects import (
+    Subjects,
+    check_lowering,
+    launched_reader,
+    network_jobs,
+    no_kernels_error,
+    read_subjects,
+)
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import (
     TuneReport,
@@ -38,7 +46,7 @@ from costhub.api.tune_report import (
     warn_of_other_target,
 )
 from costhub.cards.reports.tune_history import on_target
-from costhub.errors import ArgumentError, WorkloadError, last_line
+from costhub.errors import ArgumentError, last_line
 from costhub.names import check_different
 from costhub.terminal_text import counted
 
@@ -212,7 +220,7 @@ def tune(
         workload            tuned (us)  GFLOP/s  of peak  programs
         matmul.256x256x256       210.3      160      31%        16
     """
-    options = options or TuneOptions()
+    options = options_given(options, TuneOptions)
     options.check()
     check_limits(trials)
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
@@ -282,7 +290,7 @@ class _Search:
             target = json.dumps(measurer.target)
             jobs += network_jobs(networks, target, self.options.lowering, stages=stages, reader=reader)
             if not jobs:
-                raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
+                raise no_kernels_error(networks, "tuned")
             warn_of_other_target(out, earlier, device_id, target)
             counted_before = on_target(earlier, target)
             warn_of_other_model(out, counted_before, model.name, device_id, {job.name for job in jobs})

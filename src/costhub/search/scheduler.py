@@ -256,7 +256,7 @@ class ExpectedGain:
 class TaskScheduler:
     """Which task is measured next, until the budget is spent or no task is worth measuring.
 
-    Every task gets one batch first. Each further batch goes to the task with the highest priority among those
+    Every task gets a first batch. Each further batch goes to the task with the highest priority among those
     that have programs left and that the rule has not ended; the trials that a task leaves go to the others.
 
     Args:
@@ -264,6 +264,7 @@ class TaskScheduler:
         trials: Programs to measure, of all tasks together.
         priority: Compares tasks; by default by the time that the network is expected to gain.
         rule: Ends the measuring of a task, whose trials go to the others; without one, the whole budget is spent.
+        first: Programs of a complete first batch; that of an interrupted search, which may be smaller, is completed.
 
     Raises:
         ValueError: There are no tasks, or a weight is not positive.
@@ -285,6 +286,7 @@ class TaskScheduler:
         trials: int,
         priority: Priority | None = None,
         rule: StopRule | None = None,
+        first: int = 1,
     ) -> None:
         if not weights or not all(0.0 < weight < math.inf for weight in weights.values()):
             raise ValueError(f"Each task needs a weight above 0, got {dict(weights)}.")
@@ -292,6 +294,7 @@ class TaskScheduler:
         self.trials = trials
         self.priority = ExpectedGain() if priority is None else priority
         self.rule = rule
+        self.first = first
         self.stopped: str | None = None
         """Why the rule ended the search with trials left; None while it has not."""
 
@@ -307,13 +310,20 @@ class TaskScheduler:
 
     @property
     def fresh(self) -> int:
-        """Tasks that wait for their first batch."""
-        return sum(not task.batches and not task.exhausted for task in self.tasks.values())
+        """Tasks that wait for their first batch, or for the rest of it."""
+        return len(self._begun_too_little)
 
     @property
     def most(self) -> int:
         """How many trials the next batch may take, so that each task gets a first one."""
-        return max(1, self.left // self.fresh) if self.fresh else self.left
+        if not (waiting := self._begun_too_little):
+            return self.left
+        share, has_some = self.left // len(waiting), waiting[0].trials > 0
+        return max(1, min(share, self.first - waiting[0].trials) if has_some else share)
+
+    @property
+    def _begun_too_little(self) -> list[ScheduledTask]:
+        return [task for task in self.tasks.values() if task.trials < self.first and not task.exhausted]
 
     def next_task(self) -> str | None:
         """The name of the task to measure next; None if measuring is over.
@@ -322,9 +332,8 @@ class TaskScheduler:
         """
         if not self.left:
             return None
-        for task in self.tasks.values():
-            if not task.batches and not task.exhausted:
-                return task.name
+        if begun_too_little := self._begun_too_little:
+            return begun_too_little[0].name
         waiting = [task for task in self.tasks.values() if task.batches and not task.exhausted]
         reasons = {}
         # A rule may look at all tasks each time it is asked, so it is asked only until it finds nothing against one.

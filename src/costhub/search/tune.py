@@ -120,6 +120,7 @@ def tune_all(
                 trials=_budget(list(tasks.values()), trials, search.trials_per_round),
                 priority=search.priority,
                 rule=search.stop_rule,
+                first=max(1, min(search.trials_per_round, trials // len(jobs))),
             )
             _measure(tasks, scheduler, search.trials_per_round, on_batch)
         plain_us = {job.name: untuned_us(job.mod, measurer) for job in jobs} if time_unscheduled else {}

@@ -63,6 +63,7 @@ def test_a_time_without_a_unit_is_refused(text: str) -> None:
         (WholeNumber(min=2), "1", "1 is out of range; write a whole number of at least 2."),
         (WholeNumber(1, 9), "10", "10 is out of range; write a whole number of at least 1 and at most 9."),
         (DecimalNumber(0, 0.5), "half", "'half' is not a number; write one of at least 0 and at most 0.5."),
+        (DecimalNumber(0, 1, min_open=True), "0", "0 is out of range; write a number above 0 and at most 1."),
         (DecimalNumber(0, 1, max_open=True), "1", "1 is out of range; write a number of at least 0 and below 1."),
     ],
 )

@@ -28,7 +28,7 @@ from costhub.api.cluster.part import (
     worker_facts,
 )
 from costhub.api.collect import Collection, CollectOptions, RepeatNoise, check_measured, progress_text
-from costhub.api.measuring import check_limits, put_device
+from costhub.api.measuring import check_limits, options_given, put_device
 from costhub.api.subjects import read_subjects
 from costhub.collector.boards.tracker import address_of
 from costhub.collector.collect import CollectionProgress, Profile
@@ -95,7 +95,7 @@ def collect_on_cluster(
         >>> print(collect_on_cluster("resnet18", "measurements", "tcp://10.0.0.1:8786"))  # doctest: +SKIP
         1,920 good measurements and 0 failures of amd-epyc-zen5-2c added to measurements.
     """
-    options = options or CollectOptions()
+    options = options_given(options, CollectOptions)
     check_limits(trials, budget_s=budget_s)
     check_rights(options.contributor, options.licence)
     _check_address(scheduler)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.api.compile_inputs import check_llvm, data_folders, own_folders, refuse_llvm_options, refuse_unprintable
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
-from costhub.api.subjects import Subjects, check_lowering, network_jobs, read_subjects
-from costhub.errors import ArgumentError, DeviceError, WorkloadError
+from costhub.api.subjects import Subjects, check_lowering, network_jobs, no_kernels_error, read_subjects
+from costhub.errors import ArgumentError, DeviceError
 from costhub.hub.catalogue.devices import (
     OF_A_FILE,
     Device,
@@ -206,7 +206,7 @@ def _jobs(
     named = name_networks(subjects.networks)
     found = {label: network_jobs([name], text, lowering) for label, name in named.items()}
     if empty := [label for label, jobs in found.items() if not jobs]:
-        raise WorkloadError(f"{' and '.join(empty)} has no kernel that can be estimated: all do too little work.")
+        raise no_kernels_error(empty, "estimated")
     return subjects.jobs(), found
 
 

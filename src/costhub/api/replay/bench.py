@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from costhub.api.measuring import options_given
 from costhub.api.models import load_model
 from costhub.api.replay.result import ReplayResult, write_t4
 from costhub.dataset.features.specs import DEFAULT_SPEC
@@ -93,7 +94,7 @@ def bench_search(
         >>> len(result.scores)
         2
     """
-    options = options or BenchOptions()
+    options = options_given(options, BenchOptions)
     name, factory = _strategy(strategy)
     # costhub's other strategies read decisions only, and features take minutes.
     needs_features = getattr(factory, "needs_features", not (isinstance(strategy, str) and strategy in WITHOUT_MODEL))

@@ -65,12 +65,13 @@ def _number_sentence(
 ) -> str:
     """What is wrong with a text that should be a number, and what would be right."""
     least, most = wanted.min, wanted.max
+    begin = "above" if wanted.min_open else "of at least"
     end = "" if most is None else f" and {'below' if wanted.max_open else 'at most'} {most}"
     try:
         read(value)
     except ValueError:
-        return f"{value!r} is not a {noun}; write one of at least {least}{end}."
-    return f"{value} is out of range; write a {noun} of at least {least}{end}."
+        return f"{value!r} is not a {noun}; write one {begin} {least}{end}."
+    return f"{value} is out of range; write a {noun} {begin} {least}{end}."
 
 
 class RegisteredChoice(click.Choice[str]):
