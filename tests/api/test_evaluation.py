@@ -54,7 +54,7 @@ def test_a_split_chooses_the_workloads(model: Path, data: Path, tmp_path: Path) 
     assert evaluate(Ranking(), given, split=one).workloads == evaluate(Ranking(), data, split=one).workloads
     with pytest.raises(DataError, match=r"no split named 'one'; load it with costhub.load_split"):
         evaluate(Ranking(), given, split="one")
-    with pytest.raises(DataError, match="was trained on all of these workloads"):
+    with pytest.raises(DataError, match="has learned from all of these workloads"):
         evaluate(model, data, split=Split("seen", (), ("id-matmul1",), 0))
 
 

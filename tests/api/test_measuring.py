@@ -142,8 +142,9 @@ def test_a_key_without_boards_is_said_before_the_long_wait(
 def test_options_and_limits_of_another_type_are_sentences() -> None:
     with pytest.raises(ArgumentError, match=r"options is a dict, and costhub\.TuneOptions was expected"):
         tune("matmul.128x128x128", "out", options={"stop": "never"})  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="trials='8' is not a number: give a whole number of at least 1"):
-        check_limits("8")  # type: ignore[arg-type]
+    for trials in ("8", 2.5):
+        with pytest.raises(ArgumentError, match=f"trials={trials!r} is not a whole number: give one of at least 1"):
+            check_limits(trials)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="budget_s=5s is not a time"):
         check_limits(8, budget_s="5s")  # type: ignore[arg-type]
 

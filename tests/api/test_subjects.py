@@ -132,7 +132,7 @@ def test_two_networks_in_memory_of_one_name_are_refused(tmp_path: Path) -> None:
     assert len(read_subjects({"first": first, "second": second}, tmp_path / "out").networks) == 2
 
 
-@pytest.mark.parametrize("name", ["mlp/large", "../x", ".hidden", "x" * 300, "a\0b"])
+@pytest.mark.parametrize("name", ["mlp/large", "../x", ".hidden", "x" * 300, "a\0b", "\u540d" * 120])
 def test_a_network_in_memory_with_a_name_that_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
     import torch
 

@@ -101,7 +101,7 @@ def test_nothing_new_to_evaluate_on_is_said_so(
     capsys.readouterr()
 
     assert run(["evaluate", str(model), "--data", str(data), "--split", str(tmp_path / "seen.json")]) == 2
-    assert "was trained on all of these workloads. Use --all" in capsys.readouterr().err
+    assert "has learned from all of these workloads. Use --all" in capsys.readouterr().err
 
 
 def test_workloads_with_nothing_to_rank_are_counted(

@@ -175,5 +175,8 @@ def test_a_machine_without_a_linker_measures_nothing(monkeypatch: pytest.MonkeyP
     devices = find_local(["auto"])
     monkeypatch.setattr("costhub.collector.build.linker._linker", lambda triple: None)
 
-    with pytest.raises(MeasureError, match="No linker"), local_measurer(devices):
+    with (
+        pytest.raises(MeasureError, match="No linker for this machine was found: expected ld on the PATH"),
+        local_measurer(devices),
+    ):
         pass

@@ -88,7 +88,7 @@ def test_a_model_that_was_carried_over_keeps_its_tale(hub: Path, trained: Path) 
     [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object with figures"),
-        *((f'{{"workloads": {rows}}}', "has no list of rows as workloads") for rows in ("null", "[1]", '["ab"]')),
+        *((f'{{"workloads": {rows}}}', "is not a list of rows") for rows in ("null", "[1]", '["ab"]')),
     ],
 )
 def test_figures_that_cannot_be_read_are_refused(hub: Path, trained: Path, text: str, sentence: str) -> None:

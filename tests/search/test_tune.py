@@ -316,6 +316,8 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path, measurer: Measure
         (8, [0, 128], 4),
         (64, [80], 0),
         (24, [12, 0], 12),
+        (96, [100, 1, 0], 31),
+        (64, [80, 1], 15),
         (1, [3, 0], 1),
     ],
 )

@@ -273,7 +273,8 @@ def collect(
             workloads = subjects.specs(measurer.target, options.lowering)
             limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
             done = collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
-    check_measured(done.progress)
+    if done.progress.is_complete:  # otherwise the budget ended it, perhaps before any other workload had its turn
+        check_measured(done.progress)
     return done
 
 
@@ -284,7 +285,9 @@ def check_measured(progress: CollectionProgress) -> None:
         MeasureError: Nothing was measured, now or earlier.
     """
     if progress.problems and not progress.done and not progress.before:
-        raise MeasureError(f"Nothing could be measured. {next(iter(progress.problems.values()))}")
+        given_up = [f"{name}: {why}" for name, why in progress.problems.items()]
+        more = f" So were {len(given_up) - 3} others." if len(given_up) > 3 else ""
+        raise MeasureError(f"Nothing could be measured. Given up: {' '.join(given_up[:3])}{more}")
 
 
 def collect_workloads(

@@ -148,9 +148,11 @@ def _selected(
         learned = set() if is_new else wanted & known
         wanted -= learned
     if not wanted:
+        is_adapted = getattr(getattr(model, "info", None), "base", None)
+        base = ", or the model that it was adapted from," if is_adapted else ""
         raise DataError(
-            f"{getattr(model, 'name', '') or 'The model'} was trained on all of these workloads. Use --all (every=True "
-            "in Python) to evaluate on them anyway."
+            f"{getattr(model, 'name', '') or 'The model'}{base} has learned from all of these workloads. Use --all "
+            "(every=True in Python) to evaluate on them anyway."
         )
     spec = getattr(model, "feature_spec", DEFAULT_SPEC)
     if learned:  # --all brings in those that were measured.

@@ -140,7 +140,7 @@ def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -
         >>> check_limits(16, budget_s=90.0)
     """
     if not _is_a(trials, (Integral, type(None))):
-        raise ArgumentError(f"trials={trials!r:.60} is not a number: give a whole number of at least {least}.")
+        raise ArgumentError(f"trials={trials!r:.60} is not a whole number: give one of at least {least}.")
     if trials is not None and trials < least:
         raise ArgumentError(f"trials={trials} is too few: give a whole number of at least {least}.")
     if not (_is_a(budget_s, Real) and budget_s >= 0):  # nor NaN

@@ -42,7 +42,7 @@ _MOST_JSON_BYTES = 1 << 30
 _MOST_WORKLOAD_BYTES = 64 << 20
 """Of a single function; as many as on a line of a database."""
 _MOST_NAME = 120
-"""Characters of the name of a network in memory."""
+"""Bytes of the name of a network in memory."""
 _READ_S = 60.0
 """Time limit for TVM to read a module, which takes less than a second."""
 
@@ -108,7 +108,7 @@ class Subjects:
         found += [ModuleWorkload(job.name, job.mod) for job in files]
         found += [ModuleWorkload(name, mod) for name, mod in self.modules]
         if not found:
-            raise WorkloadError(f"{' and '.join(self.networks)} has no kernel that can be measured.")
+            raise no_kernels_error(self.networks, "measured")
         return found
 
 
@@ -227,10 +227,10 @@ def _file_of(name: str | None, saved: list[str]) -> str:
         WorkloadError: Another network is called the same, or the name cannot be that of a file.
     """
     file = name or "network"
-    if Path(file).name != file or file.startswith(".") or not file.isprintable() or len(file) > _MOST_NAME:
+    if Path(file).name != file or file.startswith(".") or not file.isprintable() or len(file.encode()) > _MOST_NAME:
         raise WorkloadError(
-            f"{file!r:.99} cannot name a network in memory, whose file is called so. Use at most {_MOST_NAME} "
-            "characters, without / and with another than a dot in front."
+            f"{file!r:.99} cannot name a network in memory, because its file gets that name. Use at most {_MOST_NAME} "
+            "bytes of printable characters, without /, and do not begin with a dot."
         )
     if file in saved:
         raise WorkloadError(f"Two networks in memory are called {file}: pass a dictionary that names each.")
@@ -479,13 +479,14 @@ def network_jobs(
 
 
 def no_kernels_error(networks: Sequence[str], what: str) -> WorkloadError:
-    """The error about networks without a kernel that is worth the trouble.
+    """The error about networks of which every kernel is left out.
 
     Args:
         networks: Their names.
-        what: What was to be done with it: "tuned".
+        what: What would be done with a kernel, as a participle: "tuned".
     """
+    have = "has" if len(networks) == 1 else "have"
     return WorkloadError(
-        f"{' and '.join(networks)} has no kernel that can be {what}: all do too little work, or need too much memory. "
-        "A larger batch gives them more to do; a small network runs well enough as it is."
+        f"{' and '.join(networks)} {have} no kernel that can be {what}; the log says why they were left out. "
+        "If they do too little work, export the network with a larger batch."
     )

@@ -105,7 +105,7 @@ def text_list(config: Mapping[str, Any], key: str) -> Sequence[str]:
     """The texts under a key of a model's configuration; none if it lacks the key.
 
     Raises:
-        DataError: They are not a list of texts.
+        DataError: They are not a list of strings.
 
     Example:
         >>> text_list({"train_devices": ["acme-one"]}, "train_devices")
@@ -113,7 +113,7 @@ def text_list(config: Mapping[str, Any], key: str) -> Sequence[str]:
     """
     texts = config.get(key) or []
     if not (isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)):
-        raise DataError(f"The configuration of the model has {key} that are not a list of texts. Train it again.")
+        raise DataError(f"In the configuration of the model, {key} is not a list of strings. Train it again.")
     return texts
 
 

@@ -59,7 +59,7 @@ class AdaptedModel:
     base_devices: Sequence[str] = ()
     """The devices that the source has learned from."""
     base_workloads: Sequence[str] = ()
-    """The workloads that it has learned from on them."""
+    """The workloads that it has learned from, on any of them."""
     asked: str | None = None
     """What the command asked for, see `asked_for`."""
 
@@ -121,7 +121,11 @@ class AdaptedModel:
                 f"The adapted model was written, but {tested}: nothing shows that it is better. With 256 trials or "
                 "more, an eighth is held out to evaluate it."
             )
-        if done.chosen != ADAPTED:
+        if not done.is_adapted:
+            parts.append(
+                f"Adapting by {done.method} gave NaN or infinity after every batch: the {done.chosen} model was kept."
+            )
+        elif done.chosen != ADAPTED:
             parts.append(
                 f"The guard preferred the {done.chosen} model to the one adapted by {done.method}, and wrote it."
             )

@@ -61,7 +61,8 @@ class CollectionProgress:
     stopped: str | None = None
     """Why it ended before its trials or its budget were used up."""
     is_complete: bool = False
-    """Whether nothing is left to measure: each workload has its trials or no further programs, or was given up."""
+    """Whether nothing is left to measure: each workload has its trials or no further programs, or was given up. On a
+    cluster only where nothing was left to begin with."""
 
 
 def collect(

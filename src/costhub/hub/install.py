@@ -104,7 +104,7 @@ def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
         refuse_newer(figures, newest=EVALUATION_VERSION, what=f"{name} of the model", error=DataError)
         rows = figures.get("workloads", [])
         if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
-            raise DataError(f"{name} of the model has no list of rows as workloads. Evaluate the model again.")
+            raise DataError(f"`workloads` in {name} is not a list of rows. Evaluate the model again.")
     return figures
 
 

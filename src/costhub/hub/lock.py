@@ -264,7 +264,10 @@ def _difference(pin: Pin) -> str:
     return ""
 
 
-_REPLACED = "A hub in a folder keeps only its newest version of a dataset; `costhub lock` accepts it."
+_REPLACED = (
+    "A hub in a folder keeps only the newest version of a dataset, so the locked one is gone; `costhub lock` accepts "
+    "the new one."
+)
 _UPDATE = "`costhub lock` accepts it; `costhub pull --locked` still fetches the locked version where a hub keeps it."
 
 
@@ -411,5 +414,6 @@ def _compare(pin: Pin, sha256: str, path: str | Path) -> None:
     if sha256 != pin.sha256:
         raise LockError(
             f"{clean(pin.address, 200)} has the sha256 {sha256[:12]}, but {path} locks {pin.sha256[:12]}: its content "
-            "has changed. Do not use it until you know why: a publication or a merge, or somebody who edited the files."
+            "has changed. Do not use it until you know why: it was published again, a contribution was merged, or "
+            "somebody edited the files."
         )

@@ -13,7 +13,7 @@ from typing import Any
 from costhub.errors import ModelError, UnknownNameError
 from costhub.files import read_regular, swap_in
 from costhub.isolation.scratch import ScratchFolder
-from costhub.models.architectures import new_model
+from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
 
@@ -58,7 +58,8 @@ def save_model(
         new.mkdir()
         model.save_weights(new)
         # What cannot be read again must not take the place of a model that can.
-        new_model(info.arch, feature_spec=info.feature_spec).load_weights(new, model.config())
+        if info.arch in ARCHITECTURES:  # a class that nobody has registered may still be kept
+            new_model(info.arch, feature_spec=info.feature_spec).load_weights(new, model.config())
         contents: dict[str, str | bytes] = {
             CONFIG: json.dumps(config_of(model, info), indent=2, allow_nan=False) + "\n",
             **(documents or {}),

@@ -51,7 +51,7 @@ class ModelInfo:
     base_devices: tuple[str, ...] = ()
     """Ids of the devices that `base` has learned from, if it was adapted; empty in early folders, as the next."""
     base_workloads: tuple[str, ...] = ()
-    """Ids of the workloads that `base` has learned from on them."""
+    """Ids of the workloads that `base` has learned from, on any of them."""
 
     @property
     def device_ids(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from costhub.models.options import check_ranges
 _LENGTH_STEP = 16
 """Programs are padded to a multiple of this, together with programs of similar length."""
 _LONGEST_WAVE = 2_000.0
-"""In rows; the wavelengths that encode positions rise geometrically from 2 pi, and would reach 2 pi times this next."""
+"""In rows; the wavelengths that encode positions rise geometrically from 2 pi to just below 2 pi times this."""
 
 
 class TokenAttentionNetwork(nn.Module):

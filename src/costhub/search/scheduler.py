@@ -264,7 +264,7 @@ class TaskScheduler:
         trials: Programs to measure, of all tasks together.
         priority: Compares tasks; by default by the time that the network is expected to gain.
         rule: Ends the measuring of a task, whose trials go to the others; without one, the whole budget is spent.
-        first: Programs of a complete first batch; that of an interrupted search, which may be smaller, is completed.
+        first: Programs of a complete first batch; where earlier searches measured fewer, the rest comes first.
 
     Raises:
         ValueError: There are no tasks, or a weight is not positive.
@@ -311,18 +311,18 @@ class TaskScheduler:
     @property
     def fresh(self) -> int:
         """Tasks that wait for their first batch, or for the rest of it."""
-        return len(self._begun_too_little)
+        return len(self._incomplete)
 
     @property
     def most(self) -> int:
         """How many trials the next batch may take, so that each task gets a first one."""
-        if not (waiting := self._begun_too_little):
+        if not (waiting := self._incomplete):
             return self.left
         share, has_some = self.left // len(waiting), waiting[0].trials > 0
         return max(1, min(share, self.first - waiting[0].trials) if has_some else share)
 
     @property
-    def _begun_too_little(self) -> list[ScheduledTask]:
+    def _incomplete(self) -> list[ScheduledTask]:
         return [task for task in self.tasks.values() if task.trials < self.first and not task.exhausted]
 
     def next_task(self) -> str | None:
@@ -332,8 +332,8 @@ class TaskScheduler:
         """
         if not self.left:
             return None
-        if begun_too_little := self._begun_too_little:
-            return begun_too_little[0].name
+        if incomplete := self._incomplete:
+            return incomplete[0].name
         waiting = [task for task in self.tasks.values() if task.batches and not task.exhausted]
         reasons = {}
         # A rule may look at all tasks each time it is asked, so it is asked only until it finds nothing against one.

@@ -192,7 +192,7 @@ def _budget(tasks: Sequence[SearchTask], trials: int, batch: int) -> int:
 
 
 def _trials_left(trials: int, spent: Sequence[int], batch: int) -> int:
-    """What is left of `trials`; each new task gets its share, or a batch, whatever others have spent.
+    """What is left of `trials`; each task gets what its first batch lacks, whatever others have spent.
 
     A share is at most what an interrupted search has left for each task, so that resuming never exceeds `trials`.
 
@@ -201,8 +201,8 @@ def _trials_left(trials: int, spent: Sequence[int], batch: int) -> int:
         spent: Trials spent by each task.
         batch: Trials of a first batch.
     """
-    share = max(1, trials // len(spent))
-    return max(trials - sum(spent), min(share, batch) * list(spent).count(0))
+    first = min(max(1, trials // len(spent)), batch)
+    return max(trials - sum(spent), sum(max(0, first - each) for each in spent))
 
 
 def _measure(

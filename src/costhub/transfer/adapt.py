@@ -48,6 +48,8 @@ class Adaptation(Printed):
     were transferable in the epoch before and still are."""
     stopped: Stopped | None = None
     """Where and why measuring ended before all trials were spent; None if all were."""
+    is_adapted: bool = True
+    """Whether the method gave a model with finite scores after any batch; if not, `chosen` is another candidate."""
 
     @property
     def trials(self) -> int:
@@ -276,6 +278,7 @@ def adapt_to_batches(
         shares=shares,
         kept=kept,
         stopped=None if stop is None else stop.stopped(why, learned.n, trials),
+        is_adapted=guard.is_adapted,
     )
 
 

@@ -69,7 +69,8 @@ class Guard:
     _measured: list[Programs] = field(default_factory=list)
     _models: dict[str, CostModel] = field(default_factory=dict)
     _shares: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in CANDIDATES})
-    _is_adapted: bool = False
+    is_adapted: bool = False
+    """Whether the method has given a model whose scores are finite."""
     _before: CostModel | None = None
     """The leading model before the last batch was learned from."""
 
@@ -85,7 +86,7 @@ class Guard:
         best = max(leads, key=lambda name: leads[name])
         leader = best if leads[best] > 0 else first
         # If every attempt to adapt it diverged, the adapted model is still the source itself.
-        return SOURCE if leader == ADAPTED and self._measured and not self._is_adapted else leader
+        return SOURCE if leader == ADAPTED and self._measured and not self.is_adapted else leader
 
     @property
     def model(self) -> CostModel:
@@ -114,7 +115,7 @@ class Guard:
         learned = Programs.join(self._measured)
         adapted = self.method.adapt(self.source, learned, seed=self.seed, source_programs=self.source_programs)
         if np.isfinite(adapted.predict(learned.rows, learned.counts)).all():
-            self._models[ADAPTED], self._is_adapted = adapted, True
+            self._models[ADAPTED], self.is_adapted = adapted, True
         else:
             log.warning("%s gave NaN or infinity after %d trials; that model is not used.", self.method.name, learned.n)
         self._learn_alone(learned)

@@ -163,5 +163,5 @@ def test_devices_that_are_not_a_list_of_texts_are_told(trained: Path, tmp_path: 
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "train_devices": 5}))
 
-    with pytest.raises(DataError, match="has train_devices that are not a list of texts"):
+    with pytest.raises(DataError, match="train_devices is not a list of strings"):
         card(folder)

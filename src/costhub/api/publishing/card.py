@@ -106,7 +106,10 @@ def card(
 
 
 def _write_documents(folder: Path, config: Mapping[str, Any], made: WrittenCard, *, has_manifest: bool) -> None:
-    """Writes the card, the figures in the configuration, and last the manifest of both."""
+    """Writes the card, the figures in the configuration, and last the manifest of both.
+
+    An interruption may leave the folder without a manifest, which only models of a hub need.
+    """
     documents = model_documents(folder, config, made.figures, name=folder.resolve().name)
     if config.get("metrics") != made.totals:
         documents[CONFIG] = _config_text(folder, {**config, "metrics": made.totals}).encode()

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from costhub.api.measuring import BoardsAt, folder_of, open_measurer
-from costhub.api.subjects import named_workloads
+from costhub.api.subjects import named_workloads, no_kernels_error
 from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
-from costhub.errors import WorkloadError
 from costhub.progress import BarWithLines
 from costhub.terminal_text import counted
 
@@ -226,7 +225,7 @@ class LiveTarget:
 
 
 def new_to_source(source: ModelInfo, test: Programs | None, name: str, device_id: str) -> Programs | None:
-    """The held-out programs, without workloads that the source knows from this very device if others remain.
+    """The held-out programs, without workloads that the source knows from the same device if others remain.
 
     Args:
         source: What the source has learned from.
@@ -238,14 +237,15 @@ def new_to_source(source: ModelInfo, test: Programs | None, name: str, device_id
         return test
     held_out = {test.workload_ids[place] for place in test.workload.tolist()}
     known = held_out & {*source.train_workloads, *source.base_workloads}
+    if not known:
+        return test
     if known == held_out:
         click.echo(
             f"{name} has learned from all held-out workloads, too: the figures are better than on new ones.", err=True
         )
         return test
-    if known:
-        left_out = counted(len(known), "held-out workload")
-        click.echo(f"{name} has learned from {left_out} as well; the figures leave them out.", err=True)
+    left_out = counted(len(known), "held-out workload")
+    click.echo(f"{name} has learned from {left_out} as well; the figures leave them out.", err=True)
     return test.of_workloads(held_out - known)
 
 
@@ -283,7 +283,7 @@ def live_target(
     with saying_what_is_kept(data), interruptible(), open_measurer(where, evaluator=COLLECTING) as measurer:
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer.target)
         if not workloads:
-            raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")
+            raise no_kernels_error(networks, "measured")
         row = complete_device_row(measurer.devices[0].stored_row)
         check(row)
         folder = folder_of(data, measurer)

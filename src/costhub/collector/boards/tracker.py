@@ -56,8 +56,8 @@ def check_key(key: str) -> None:
     """
     if not (key.isascii() and key.isprintable() and 0 < len(key) <= MOST_KEY):
         raise ArgumentError(
-            f"{key!r:.99} cannot be the key of boards; write 1 to {MOST_KEY} letters, digits and signs of ASCII, for "
-            "example pi4."
+            f"{key!r:.99} cannot be the key of boards; write 1 to {MOST_KEY} printable ASCII characters, for example "
+            "pi4."
         )
 
 

@@ -37,10 +37,11 @@ def link_command(triple: str | None, objects: Sequence[str], library: str) -> li
     """
     linker = _linker(triple)
     if linker is None:
-        names = " or ".join(_foreign_linkers(triple)) if triple else "ld"
+        if triple is None or is_this_machine(triple):
+            raise MeasureError("No linker for this machine was found: expected ld on the PATH. Install binutils.")
         raise MeasureError(
-            f"No linker for {triple or 'this machine'} was found: expected {names} on the PATH. Install one "
-            "(in Debian for ARM: binutils-aarch64-linux-gnu, or lld), or measure on boards that have a C "
+            f"No linker for {triple} was found: expected {' or '.join(_foreign_linkers(triple))} on the PATH. Install "
+            "one (in Debian for ARM: binutils-aarch64-linux-gnu, or lld), or measure on boards that have a C "
             "compiler and can link the programs themselves."
         )
     # Exceptions thrown in functions called by a program can pass through it only with an index of its frames.

@@ -42,8 +42,8 @@ class WorkloadNaming:
         """Reads entry `number`, from 0, of a list of names.
 
         Raises:
-            DataError: It is neither a string nor an object with a name and perhaps networks, or one of these does not
-                occur a finite number of times above 0.
+            DataError: It is neither a string nor an object with a name and perhaps networks, or a weight of a network
+                is not a finite number above 0.
 
         Example:
             >>> WorkloadNaming.parse({"name": "resnet18_C1", "networks": {"resnet18": 1}}, 0).networks
@@ -59,7 +59,7 @@ class WorkloadNaming:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
                 f"Entry {number} of the names is {given!r:.80}; expected a name, or an object such as "
-                '{"name": "resnet18_C1", "networks": {"resnet18": 1}}.'
+                '{"name": "resnet18_C1", "networks": {"resnet18": 1}}, with numbers above 0.'
             ) from error
 
 

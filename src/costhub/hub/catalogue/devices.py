@@ -223,6 +223,9 @@ def register_device(row: Mapping[str, Any], *, path: Path) -> Device:
     Args:
         row: Columns of the `devices` table.
         path: The index file; created if missing.
+
+    Raises:
+        DataError: The folder cannot be locked, for example on a file system without locks.
     """
     new = Device.from_row(row)
     path.parent.mkdir(parents=True, exist_ok=True)

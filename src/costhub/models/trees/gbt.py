@@ -230,7 +230,7 @@ class Gbt(CostModel):
         checkpoint = None
         if self.checkpoint is not None:
             settings = {"arch": self.arch, "spec": self.feature_spec, "seed": seed, **asdict(self.options)}
-            settings["labels"] = hashlib.sha256(train.get_label().tobytes()).hexdigest()  # also of other blocks
+            settings["labels"] = hashlib.sha256(train.get_label().tobytes()).hexdigest()  # `sample` may hold some only
             training = training_id(sample, valid, settings)
             checkpoint = TreeCheckpoint(self.checkpoint / WEIGHTS, training)
         with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as progress_bar:
