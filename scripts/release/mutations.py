@@ -182,7 +182,7 @@ MUTATIONS = (
         "scores=self.slope * base",
         "scores=0.0 * base",
     ),
-    Mutation(RESIDUAL, "predicts without the slope", "self.slope * self.base.predict", "self.base.predict"),
+    Mutation(RESIDUAL, "predicts without the slope", "scores = self.slope * base", "scores = base"),
     Mutation(CORRECTED, "no correction term", "weight=1.0 - kept", "weight=0.0"),
     Mutation(GUARD, "never falls back", "if tested < 2 or lead.mean()", "if tested >= 0 or lead.mean()"),
     Mutation(

@@ -157,7 +157,6 @@ def contribute(
         _refuse_contributors(ready.folder)
         disturbed = refuse_unfit(ready.folder, deep=deep)
         held, is_merged = _leave_out_held(ready.folder, repo)
-        leave_out_unmeasured(ready.folder)
         files = {path: local for path, local in ready.files().items() if path.split("/")[0] in TABLES}
         offer = _offer(repo.address if repo else "", ready.folder, files, LeftOut(disturbed, held), given=folder)
         if is_merged:
@@ -197,17 +196,17 @@ def _compared(
 
 
 def _leave_out_held(folder: Path, repo: Repository | None) -> tuple[int, bool]:
-    """Leaves out what a dataset in a folder holds, and checks the others again.
+    """Leaves out the rows that a dataset in a folder holds, then workloads without a row, and checks what is left.
 
     Returns:
         How many rows it holds, and whether these are all.
     """
-    if not isinstance(repo, FolderRepo):
-        return 0, False
-    rows = data_facts(folder).total
-    held = leave_out_held(folder, repo.folder)
-    if 0 < held < rows and (findings := check_folder(folder)):  # without the others, a session may break a rule
-        raise RefusedError(_refusal(findings))
+    held, rows = 0, data_facts(folder).total
+    if isinstance(repo, FolderRepo):
+        held = leave_out_held(folder, repo.folder)
+        if 0 < held < rows and (findings := check_folder(folder)):  # without the others, a session may break a rule
+            raise RefusedError(_refusal(findings))
+    leave_out_unmeasured(folder)
     return held, held == rows
 
 

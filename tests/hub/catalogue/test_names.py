@@ -137,7 +137,7 @@ def test_every_name_of_hardware_stands_for_a_device_of_the_index() -> None:
 
 def test_the_page_names_the_devices_that_the_list_of_hardware_lacks() -> None:
     (paragraph,) = [text for text in PAGE.read_text("utf-8").split("\n\n") if "Hugging Face hub's names" in text]
-    used, lacking = paragraph.split("Its list has no name for")
+    used, lacking = paragraph.split("has none for")
     whole = {device.device_id for device in load_devices() if device.aliases}  # a part of a machine has no alias
 
     examples = re.findall(r"`([^`]+)`", used)

@@ -93,13 +93,15 @@ class Residual(CostModel):
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(n,) scores, see `CostModel.predict`."""
-        scores = self.slope * self.base.predict(rows, counts)
-        return scores if self.local is None else scores + self.local.predict(rows, counts)
+        return self._corrected(self.base.predict(rows, counts), rows, counts)
 
     def predict_programs(self, programs: Programs) -> Scores:
         """(n,) scores of programs, each on its own device where the global model knows devices."""
-        scores = self.slope * self.base.predict_programs(programs)
-        return scores if self.local is None else scores + self.local.predict(programs.rows, programs.counts)
+        return self._corrected(self.base.predict_programs(programs), programs.rows, programs.counts)
+
+    def _corrected(self, base: Scores, rows: FloatArray, counts: IntArray) -> Scores:
+        scores = self.slope * base
+        return scores if self.local is None else scores + self.local.predict(rows, counts)
 
     def add_devices(self, devices: Mapping[str, Mapping[str, Any]]) -> None:
         """Hands the rows of devices to the global model."""
