@@ -14,7 +14,7 @@ from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import parse_target
 from costhub.errors import DataError
-from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line, measured_programs
+from costhub.search.database import FILES, SearchDatabase, SearchFolder, drop_unfinished_line, measured_programs
 
 CIRCLE = '{"root_index":1,"nodes":[{"type":"None"},{"type":"ffi.Array","data":[2]},{"type":"ffi.Array","data":[1]}]}'
 
@@ -245,3 +245,15 @@ def test_only_the_last_line_is_dropped_however_long_it_is(
     drop_unfinished_line(path)
 
     assert path.read_text() == left
+
+
+def test_a_folder_that_was_made_for_a_search_that_wrote_nothing_goes(tmp_path: Path) -> None:
+    with SearchFolder(tmp_path / "new"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+    with SearchFolder(tmp_path / "new") as folder:
+        (folder.path / "report.json").write_text("{}")
+    with SearchFolder(tmp_path / "new"):  # which is not new any more
+        (folder.path / "report.json").unlink()
+    assert os.listdir(tmp_path / "new") == [".lock"]

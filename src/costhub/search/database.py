@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, STORED_FAILURE_S, WORKLOADS_FILE
-from costhub.dataset.shards.lock import FolderLock
+from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.tile_intrinsics import register_tiles_of
 from costhub.dataset.trace import brings_code, check_positions
 from costhub.dataset.workload import why_refused
@@ -69,12 +70,17 @@ class SearchFolder:
     """
 
     def __init__(self, path: Path) -> None:
+        self._is_new = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._lock = FolderLock(path)
 
     def release(self) -> None:
-        """Lets others use the folder."""
+        """Lets others use the folder. If it was made for a search that wrote nothing, it is removed."""
+        with contextlib.suppress(OSError):  # somebody else has put something there
+            if self._is_new and os.listdir(self.path) == [LOCK]:
+                (self.path / LOCK).unlink()
+                self.path.rmdir()
         self._lock.release()
 
     def __enter__(self) -> SearchFolder:
