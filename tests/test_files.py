@@ -17,6 +17,7 @@ from costhub.dataset.splits.split import load_split
 from costhub.errors import ArgumentError, CosthubError, DataError
 from costhub.files import (
     CACHE_VARIABLE,
+    as_number,
     cache_root,
     hash_regular,
     open_regular,
@@ -219,3 +220,13 @@ def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch: pytest.Monke
     monkeypatch.setattr(Path, "expanduser", fails)
     with pytest.raises(ArgumentError, match=f"Set {CACHE_VARIABLE} to a folder of your own"):
         cache_root()
+
+
+@pytest.mark.parametrize("value", [None, "1", True, [1], {}, float("nan"), float("inf"), 10**400])
+def test_what_is_no_finite_number_is_none(value: object) -> None:
+    assert as_number(value) is None
+
+
+@pytest.mark.parametrize(("value", "number"), [(3, 3.0), (-0.25, -0.25), (0, 0.0)])
+def test_numbers_are_kept(value: float, number: float) -> None:
+    assert as_number(value) == number

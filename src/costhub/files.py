@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import secrets
 import shutil
@@ -268,3 +269,19 @@ def refuse_newer(content: Mapping[str, Any], *, newest: int, what: str | Path, e
     version = content.get("version", 1)
     if type(version) is not int or not 1 <= version <= newest:
         raise error(f"{what} has version {version!r:.40}, this costhub reads up to {newest}. Update costhub.")
+
+
+def as_number(value: object) -> float | None:
+    """The value if it is a finite number, else None; untrusted files may contain other things.
+
+    Example:
+        >>> as_number(3), as_number("3"), as_number(float("inf"))
+        (3.0, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

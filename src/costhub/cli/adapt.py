@@ -35,6 +35,7 @@ from costhub.transfer.stopping import DEFAULT_STOP
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.find import ResolvedModel
+    from costhub.models.info import ModelInfo
     from costhub.models.options import OptionDescription
     from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
@@ -56,10 +57,8 @@ class AdaptedModel:
     """Who measured the programs that both models learned from."""
     ended: str | None = None
     """Why measuring ended and how many programs failed; None if nothing was measured for it."""
-    base_devices: Sequence[str] = ()
-    """The devices that the source has learned from."""
-    base_workloads: Sequence[str] = ()
-    """The workloads that it has learned from, on any of them."""
+    before: ModelInfo | None = None
+    """What is known of the source."""
     asked: str | None = None
     """What the command asked for, see `asked_for`."""
 
@@ -84,8 +83,8 @@ class AdaptedModel:
             base=self.source,
             method=self.done.summary,
             data_credit=self.data_credit,
-            base_devices=tuple(self.base_devices),
-            base_workloads=tuple(self.base_workloads),
+            base_devices=self.before.known_devices if self.before else (),
+            base_workloads=self.before.known_workloads if self.before else (),
         )
         told = {"source": self.source, "asked_sha256": self.asked, **self.done.to_json()}
         documents = model_documents(self.done.model, info, after, out.name, transfer=told)
@@ -401,29 +400,27 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
         click.echo(advice, err=True)
     found, source = _source(named, target, how.arch, how.seed)
     before = ModelInfo.from_config(read_config(found.entry.folder), path=str(found.entry.folder))
-    if row["device_id"] in before.device_ids:
-        name = found.entry.name
-        click.echo(f"{name} has already learned from {row['device_id']}, so adapting it may gain little.", err=True)
+    name, device_id = found.entry.name, str(row["device_id"])
+    if device_id in before.device_ids:
+        click.echo(f"{name} has already learned from {device_id}, so adapting it may gain little.", err=True)
     method = how.method()
     if note := trees_note(method, source, target.first(source.feature_spec)):
         click.echo(note, err=True)
     known = Source(source, how.source_programs(source.feature_spec), is_alike(found.entry, row, target.data))
     done = target.adapted(known, method, how.seed, how.stop)
-    test = new_to_source(before, target.test(source.feature_spec), found.entry.name, str(row["device_id"]))
+    test = new_to_source(before, target.test(source.feature_spec), name, device_id)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
-    device_id = str(row["device_id"])
     credit = joined_credit(before.data_credit, folder_credit(target.data, [device_id]))
     return AdaptedModel(
-        found.entry.name,
+        name,
         device_id,
         done,
         figures,
         held_out,
         data_credit=credit,
         ended=target.ended(done),
-        base_devices=sorted({*before.device_ids, *before.base_devices}),
-        base_workloads=sorted({*before.train_workloads, *before.base_workloads}),
+        before=before,
     )
 
 

@@ -18,11 +18,10 @@ from costhub.cards.site.facts import (
     ReplayEntry,
     ReplayTrack,
     Track,
-    as_number,
 )
 from costhub.cards.tables import one_line
 from costhub.errors import DataError
-from costhub.files import read_regular, refuse_newer
+from costhub.files import as_number, read_regular, refuse_newer
 
 BENCHMARK = "benchmark.json"
 """File name in a hub."""

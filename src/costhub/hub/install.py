@@ -163,11 +163,11 @@ def write_card(
         ModelError: The folder holds a link or a pipe, so the card might be written elsewhere.
         DataError: The configuration or the figures lack what a card needs.
     """
-    for file, content in model_documents(folder, config, evaluation, name=name, address=address).items():
+    for file, content in card_files(folder, config, evaluation, name=name, address=address).items():
         write_replacing(folder / file, content)
 
 
-def model_documents(
+def card_files(
     folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str, address: str = ""
 ) -> dict[str, bytes]:
     """File name -> content of what `write_card` writes.

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS, split
-from costhub.cards.site.facts import METRICS, Leaderboard, Site, SiteDataset, SiteModel, as_number
+from costhub.cards.site.facts import METRICS, Leaderboard, Site, SiteDataset, SiteModel
 from costhub.cards.site.site_page import MARK
 from costhub.cards.tables import one_line
 from costhub.errors import ArgumentError, CosthubError, DataError, ModelError
-from costhub.files import read_regular, swap_in
+from costhub.files import as_number, read_regular, swap_in
 from costhub.hub.benchmark import BENCHMARK, read_benchmark
 from costhub.hub.catalogue.devices import read_devices
 from costhub.hub.catalogue.hubs import EVALUATION, HubRoot, named_folders, read_config, training_devices

@@ -58,6 +58,16 @@ class ModelInfo:
         """The devices it learned from."""
         return self.train_devices or tuple(self.device_id.split("+"))
 
+    @property
+    def known_devices(self) -> tuple[str, ...]:
+        """Ids of the devices that it or its base has learned from."""
+        return tuple(dict.fromkeys((*self.device_ids, *self.base_devices)))
+
+    @property
+    def known_workloads(self) -> tuple[str, ...]:
+        """Ids of the workloads that it or its base has learned from, sorted."""
+        return tuple(sorted({*self.train_workloads, *self.base_workloads}))
+
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, path: str) -> ModelInfo:
         """Builds the info from the content of a `config.json`; unknown keys are ignored.

@@ -1,17 +1,14 @@
-"""Numbers in files of strangers."""
+"""What a site shows of a hub."""
 
 from __future__ import annotations
 
 import pytest
 
-from costhub.cards.site.facts import as_number
+from costhub.cards.site.facts import SiteModel
 
 
-@pytest.mark.parametrize("value", [None, "1", True, [1], {}, float("nan"), float("inf"), 10**400])
-def test_what_is_no_finite_number_is_none(value: object) -> None:
-    assert as_number(value) is None
+@pytest.mark.parametrize("more", [(), ("acme-two", "acme-three")])
+def test_a_model_is_for_its_own_device_first(more: tuple[str, ...]) -> None:
+    model = SiteModel(name="acme/model", device_id="acme-one", arch="gbt", more_devices=more, bytes=1)
 
-
-@pytest.mark.parametrize(("value", "number"), [(3, 3.0), (-0.25, -0.25), (0, 0.0)])
-def test_numbers_are_kept(value: float, number: float) -> None:
-    assert as_number(value) == number
+    assert model.devices == ("acme-one", *more)

@@ -176,13 +176,18 @@ def test_text_that_is_no_module_is_an_error_built(target: str, tmp_path: Path) -
     assert built.error
 
 
+def put_failing_linker(folder: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    """Makes the linker that is found first one that says something and fails."""
+    linker = folder / "ld"
+    linker.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
 def test_a_linker_that_fails_is_quoted(
     target: str, programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    linker = tmp_path / "ld"
-    linker.write_text("#!/bin/sh\necho 'no room on this disk' >&2\nexit 1\n")
-    linker.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    put_failing_linker(tmp_path, monkeypatch, "no room on this disk")
     built = build_library(programs[0].module_json, target, str(tmp_path / "p.so"))
     assert "no room on this disk" in (built.error or "")
 
@@ -191,10 +196,7 @@ def test_a_full_disk_ends_the_builds_whether_the_linker_says_so_or_llvm_dies_of_
     target: str, programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that failed for want of room would stay, and count as trials."""
-    linker = tmp_path / "ld"
-    linker.write_text("#!/bin/sh\necho 'ld: final link failed: No space left on device' >&2\nexit 1\n")
-    linker.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    put_failing_linker(tmp_path, monkeypatch, "ld: final link failed: No space left on device")
     with Builder(target, processes=1) as builder:
         with pytest.raises(MeasureError, match=r"disk of .* is full .*final link failed.* TMPDIR"):
             builder.build([programs[0].module_json])

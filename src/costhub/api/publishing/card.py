@@ -17,7 +17,7 @@ from costhub.files import write_replacing
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION, read_config
 from costhub.hub.data import DataAddress, find_data
-from costhub.hub.install import model_documents, read_figures
+from costhub.hub.install import card_files, read_figures
 from costhub.hub.pull import pull_resolved
 from costhub.hub.remote.manifest import MANIFEST, verify, write_manifest
 from costhub.terminal_text import Printed
@@ -110,7 +110,7 @@ def _write_documents(folder: Path, config: Mapping[str, Any], made: WrittenCard,
 
     An interruption may leave the folder without a manifest, which only models of a hub need.
     """
-    documents = model_documents(folder, config, made.figures, name=folder.resolve().name)
+    documents = card_files(folder, config, made.figures, name=folder.resolve().name)
     if config.get("metrics") != made.totals:
         documents[CONFIG] = _config_text(folder, {**config, "metrics": made.totals}).encode()
     # A folder without a manifest is a model, but one whose manifest does not fit is damaged.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,19 +163,3 @@ class Site:
     models: tuple[SiteModel, ...]
     datasets: tuple[SiteDataset, ...]
     leaderboard: Leaderboard | None = None
-
-
-def as_number(value: object) -> float | None:
-    """The value if it is a finite number, else None; untrusted files may contain other things.
-
-    Example:
-        >>> as_number(3), as_number("3"), as_number(float("inf"))
-        (3.0, None, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None

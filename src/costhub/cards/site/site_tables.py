@@ -23,9 +23,9 @@ from costhub.cards.site.facts import (
     SiteDataset,
     SiteModel,
     Track,
-    as_number,
 )
 from costhub.dataset.stats.folder_stats import CoverageCell
+from costhub.files import as_number
 
 if TYPE_CHECKING:
     from markupsafe import Markup

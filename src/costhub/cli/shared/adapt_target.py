@@ -233,10 +233,10 @@ def new_to_source(source: ModelInfo, test: Programs | None, name: str, device_id
         name: Of the source, for messages.
         device_id: The target.
     """
-    if test is None or device_id not in (*source.device_ids, *source.base_devices):
+    if test is None or device_id not in source.known_devices:
         return test
     held_out = {test.workload_ids[place] for place in test.workload.tolist()}
-    known = held_out & {*source.train_workloads, *source.base_workloads}
+    known = held_out & set(source.known_workloads)
     if not known:
         return test
     if known == held_out:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import CosthubError, ModelError
-from costhub.files import read_regular
+from costhub.files import as_number, read_regular
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.manifest import MANIFEST, Manifest, read_manifest, scan
 from costhub.names import is_plain_name
@@ -258,11 +257,7 @@ def training_devices(config: Mapping[str, Any]) -> tuple[str, ...]:
 def held_out_top_1(config: Mapping[str, Any]) -> float | None:
     """The top-1 figure that the configuration of a model records, if it is a finite number, or None."""
     metrics = config.get("metrics")
-    value = metrics.get("top_1") if isinstance(metrics, Mapping) else None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with contextlib.suppress(OverflowError):  # an integer beyond every float
-            return float(value) if math.isfinite(value) else None
-    return None
+    return as_number(metrics.get("top_1")) if isinstance(metrics, Mapping) else None
 
 
 def _scan_models() -> Iterator[ModelEntry | ModelError]:

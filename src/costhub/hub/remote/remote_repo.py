@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from huggingface_hub import Discussion, GitRefInfo
 
 Kind = Literal["model", "dataset"]
+_AGAIN = "Nothing was left half done: run the command again."
 _STALE = (409, 412)
 """The hub's answer if someone else committed in the meantime."""
 _READ_ONLY = (405, 501)
@@ -295,7 +296,6 @@ def readable_write_errors(repo: str) -> Iterator[None]:
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
 
     where = f"hf-hub:{repo}"
-    again = "Nothing was left half done: run the command again."
     try:
         yield
     except errors.GatedRepoError as error:
@@ -312,11 +312,11 @@ def readable_write_errors(repo: str) -> Iterator[None]:
         raise _refused_by_server(where, error.response.status_code, error) from error
     except (httpx.HTTPError, errors.LocalEntryNotFoundError) as error:
         raise HubError(
-            f"{where} could not be reached at {constants.ENDPOINT} ({first_line(error)}). {again}"
+            f"{where} could not be reached at {constants.ENDPOINT} ({first_line(error)}). {_AGAIN}"
         ) from error
     except OSError as error:  # hf_xet's failures
         raise HubError(
-            f"{where} could not store the files ({clean(first_line(error), 200)}). {again} A server without "
+            f"{where} could not store the files ({clean(first_line(error), 200)}). {_AGAIN} A server without "
             "Xet storage needs HF_HUB_DISABLE_XET=1."
         ) from error
 
@@ -328,9 +328,7 @@ def _accepted(repo: str) -> Iterator[None]:
         yield
     except (ValueError, RuntimeError) as error:
         reasons = clean(" ".join(str(error.__cause__ or error).split()), 300)
-        raise HubError(
-            f"hf-hub:{repo} does not accept the files: {reasons} Nothing was left half done: run the command again."
-        ) from error
+        raise HubError(f"hf-hub:{repo} does not accept the files: {reasons} {_AGAIN}") from error
 
 
 def _refused_by_server(where: str, status: int, error: Exception) -> HubError:
