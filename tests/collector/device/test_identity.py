@@ -138,6 +138,33 @@ def test_an_intel_is_named_by_its_model(family: str, model: str, named: str, mon
     assert device._microarchitecture(facts, {"avx512f"}) == named
 
 
+@pytest.mark.parametrize(
+    ("model", "l3_mib", "named"),
+    [
+        *[("167", 480, "graniterapids"), ("106", 480, "graniterapids"), ("167", 260, "emeraldrapids")],
+        *[("167", 105, "sapphirerapids"), ("167", None, "sapphirerapids"), ("207", 480, "emeraldrapids")],
+    ],
+)
+def test_an_intel_with_matrix_units_whose_model_is_hidden_is_named_by_its_l3(
+    model: str, l3_mib: int | None, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A Granite Rapids of 480 MiB whose hypervisor gives the model number of a Rocket Lake, 167.
+    monkeypatch.setattr(device.archspec.cpu, "host", lambda: SimpleNamespace(vendor="GenuineIntel", name="icelake"))
+    facts = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": model}
+    l3_bytes = l3_mib and l3_mib << 20
+
+    assert device._microarchitecture(facts, {"avx512f", "amx_tile"}, l3_bytes) == named
+    assert device._microarchitecture({**facts, "model": "106"}, {"avx512f"}, l3_bytes) == "icelake"
+
+
+def test_a_newer_intel_with_matrix_units_keeps_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.archspec.cpu, "host", lambda: SimpleNamespace(vendor="GenuineIntel", name="later"))
+    monkeypatch.setitem(device.archspec.cpu.TARGETS, "later", SimpleNamespace(features={"amx_tile"}))
+    facts = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "250"}
+
+    assert device._microarchitecture(facts, {"amx_tile"}, 480 << 20) == "later"
+
+
 def test_a_cache_that_the_system_does_not_describe_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, facts in enumerate(({"level": "1", "type": "Data", "size": "48K"}, {"level": "2"})):
         (tmp_path / f"cpu0/cache/index{number}").mkdir(parents=True)

@@ -151,6 +151,23 @@ def test_instructions_that_a_hypervisor_hides_are_left_out(hidden: list[str], mo
     assert has_matrix_units(target) == ("amx-bf16" not in hidden)
 
 
+def test_an_intel_whose_model_is_hidden_is_compiled_for_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tvm
+
+    older = tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "rocketlake"})
+    monkeypatch.setattr(tvm.target.Target, "from_device", staticmethod(lambda _: older))
+    monkeypatch.setattr(local, "identify", lambda: {"microarchitecture": "graniterapids"})
+    monkeypatch.setattr(local, "cpu_flags", lambda: {*local.HIDEABLE.values()} - {"avx512_fp16"})
+
+    found = local.local_target(threads=2)
+
+    assert (found["mcpu"], found["mattr"]) == ("graniterapids", ["-avx512fp16"])
+    assert has_matrix_units(tvm.target.Target(found))
+    assert local.local_target(isa="avx2", threads=2)["mcpu"] == "x86-64-v3"
+    monkeypatch.setattr(local, "cpu_flags", lambda: {"avx2"})
+    assert local.local_target(threads=2)["mcpu"] == "rocketlake"
+
+
 def test_without_a_list_of_instructions_nothing_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "cpu_flags", set)
 

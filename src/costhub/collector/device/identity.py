@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
 from dataclasses import dataclass
@@ -44,6 +45,11 @@ INTEL_MODELS = {
     207: "emeraldrapids",
     221: "clearwaterforest",
 }
+# Hypervisors also hide the model: a Granite Rapids with its matrix units may say that it is a Rocket Lake, and no CPU
+# before Sapphire Rapids has such units. The largest L3 of each generation tells them apart (Intel, product pages of the
+# Xeon Platinum 8490H and 8592+).
+WITH_MATRIX_UNITS = {"sapphirerapids": 112.5, "emeraldrapids": 320, "graniterapids": math.inf}
+"""The largest L3 of a socket of each Intel CPU with AMX, the oldest first, in MiB; the newest takes what is larger."""
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
 ARM_OF_INTEREST = "asimd asimdhp asimddp i8mm bf16 sve sve2".split()
@@ -122,7 +128,8 @@ def _whole_cpu() -> dict[str, Any]:
         flags, caches = {"asimd"}, dict.fromkeys(CACHES)
     else:
         flags, caches = _flags(facts), _caches(cpu)
-        named = arm_facts(facts) if "CPU implementer" in facts else _x86_facts(facts, flags)
+        is_arm = "CPU implementer" in facts
+        named = arm_facts(facts) if is_arm else _x86_facts(facts, flags, caches["l3_bytes"])
     soc = named.pop("soc", "")
     return {
         "device_id": _device_id(named["vendor"], named["model_name"], named["microarchitecture"], cores, soc),
@@ -148,10 +155,10 @@ def _flags(facts: dict[str, str]) -> set[str]:
     return set(facts.get("flags", facts.get("Features", "")).split())
 
 
-def _x86_facts(facts: dict[str, str], flags: set[str]) -> dict[str, str]:
+def _x86_facts(facts: dict[str, str], flags: set[str], l3_bytes: int | None) -> dict[str, str]:
     return {
         "vendor": _vendor(facts),
-        "microarchitecture": _microarchitecture(facts, flags),
+        "microarchitecture": _microarchitecture(facts, flags, l3_bytes),
         "model_name": facts.get("model name", platform.processor() or platform.machine()),
     }
 
@@ -195,7 +202,7 @@ def _pair(line: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
+def _microarchitecture(facts: dict[str, str], flags: set[str], l3_bytes: int | None = None) -> str:
     host = archspec.cpu.host()
     vendor = facts.get("vendor_id")
     if vendor not in ("AuthenticAMD", "GenuineIntel"):
@@ -203,11 +210,20 @@ def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
     family = int(facts.get("cpu family", 0))
     if vendor == "GenuineIntel":
         known = INTEL_MODELS if family == INTEL_FAMILY else {}
-        return known.get(int(facts.get("model", 0)), str(host.name))
+        named = known.get(int(facts.get("model", 0)), str(host.name))
+        return _with_matrix_units(named, l3_bytes) if "amx_tile" in flags else named
     if family == ZEN_OR_ZEN2 and host.vendor == "generic":
         return "zen2"
     zen4 = family == 25 and "avx512f" in flags
     return "zen4" if zen4 else AMD_FAMILIES.get(family, str(host.name))
+
+
+def _with_matrix_units(named: str, l3_bytes: int | None) -> str:
+    """An Intel CPU that has them: as it is named, unless that is a CPU that has none."""
+    known = archspec.cpu.TARGETS.get(named)
+    if named in WITH_MATRIX_UNITS or (known is not None and "amx_tile" in known.features):
+        return named
+    return next(name for name, largest in WITH_MATRIX_UNITS.items() if (l3_bytes or 0) <= largest * (1 << 20))
 
 
 def _vendor(facts: dict[str, str]) -> str:

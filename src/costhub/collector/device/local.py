@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.device.cpu_state import core_count, cpu_quota, usable_cpus
-from costhub.collector.device.identity import CUDA_NEEDS, ISA_LEVELS, NO_ROCM, cpu_flags, identify, isa_level, limited
+from costhub.collector.device.identity import (
+    CUDA_NEEDS,
+    ISA_LEVELS,
+    LINUX_NAMES,
+    NO_ROCM,
+    cpu_flags,
+    identify,
+    isa_level,
+    limited,
+)
 from costhub.errors import DeviceError, either
 from costhub.names import close_names
 from costhub.versions import installed_versions
@@ -35,6 +44,8 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
     if kind == "cpu":
         target = json.loads(str(tvm.target.Target.from_device("cpu")))
         fields = {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
+        if has_unnamed_matrix_units(fields):
+            fields["mcpu"] = str(identify()["microarchitecture"])
         if isa is None and (hidden := hidden_features(fields)):
             fields["mattr"] = [*fields.get("mattr", ()), *(f"-{feature}" for feature in hidden)]
         if isa is not None:
@@ -77,6 +88,15 @@ def check_cuda_compiler() -> None:
         ) from error
 
 
+def has_unnamed_matrix_units(target: Mapping[str, Any]) -> bool:
+    """Whether this machine's CPU has matrix units (AMX) that the CPU named by LLVM lacks: its model number is hidden.
+
+    Args:
+        target: A dictionary for TVM.
+    """
+    return LINUX_NAMES["amx-tile"] in cpu_flags() and "amx-tile" not in _expected_features(target)
+
+
 def hidden_features(target: Mapping[str, Any]) -> list[str]:
     """Instructions that LLVM expects of the CPU that it names, but that Linux does not list, in LLVM's names.
 
@@ -86,16 +106,23 @@ def hidden_features(target: Mapping[str, Any]) -> list[str]:
     Args:
         target: A dictionary for TVM.
     """
-    import tvm
-
     listed = cpu_flags()
     if not listed:
         return []
-    expected = set(map(str, tvm.target.codegen.llvm_get_cpu_features(tvm.target.Target(dict(target)))))
+    expected = _expected_features(target)
     return [name for name, flag in HIDEABLE.items() if name in expected and flag not in listed]
 
 
-HIDEABLE = {"amx-tile": "amx_tile", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "avx512bf16": "avx512_bf16"}
+def _expected_features(target: Mapping[str, Any]) -> set[str]:
+    import tvm
+
+    return set(map(str, tvm.target.codegen.llvm_get_cpu_features(tvm.target.Target(dict(target)))))
+
+
+HIDEABLE = {
+    **{"amx-tile": "amx_tile", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8"},
+    **{"avx512bf16": "avx512_bf16", "avx512fp16": "avx512_fp16", "avxvnni": "avx_vnni"},
+}
 """LLVM's name of a feature -> Linux's, for what costhub uses without asking."""
 
 
