@@ -258,12 +258,15 @@ def parts_table(result: Mapping[str, Any]) -> str:
     return markdown_table(rows, columns) if rows else "Not measured yet."
 
 
-NETWORK_TABLES |= dict.fromkeys(("prefetch", "one_pass", "kernel_passes", "kernel_passes_zen4"), parts_table)
+PART_TABLES = ("prefetch", "one_pass", "kernel_passes", "kernel_passes_zen4", "matrix_passes")
+"""Results of the benchmark `parts`."""
+NETWORK_TABLES |= dict.fromkeys(PART_TABLES, parts_table)
 
 
 ENGINE_CHIPS = (
     *("engines", "engines_emeraldrapids", "engines_emeraldrapids_now", "engines_zen4", "engines_zen4_now"),
     *("engines_bf16_emeraldrapids", "engines_bf16_emeraldrapids_vectors", "engines_bf16_zen4"),
+    *("engines_graniterapids", "engines_bf16_graniterapids"),
 )
 """Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
 `NAME_profiles`."""

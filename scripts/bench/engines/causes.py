@@ -9,7 +9,9 @@ from unittest.mock import patch
 
 PARTS = FETCHING, ONE_PASS = ("fetching", "one-pass")
 """Parts of the compilation of a network: fetching weights, and one pass for kernels that no search touches."""
-PASSES = SOFTMAX, NORMS, PACKING = ("softmax-in-lanes", "norms-in-lanes", "packed-weights")
+MATRIX_PASSES = ATTENTION, FULL_TILES = ("attention-in-bfloat16", "full-tiles")
+"""Those of `PASSES` that concern matrix units only."""
+PASSES = SOFTMAX, NORMS, PACKING, *_ = ("softmax-in-lanes", "norms-in-lanes", "packed-weights", *MATRIX_PASSES)
 """Passes without which a network has other kernels, so that these are searched as well."""
 
 
@@ -27,6 +29,8 @@ def without(part: str | None) -> Iterator[None]:
         ONE_PASS: (default_schedules, {"in_one_pass": lambda *_: None, "in_one_region": lambda *_: None}),
         SOFTMAX: (relax_import, {"_softmax_in_lanes": _without_lanes(relax_import.softmax_of_tvm)}),
         NORMS: (packed_products._Packer._cls, {"_norm": lambda _, call: call}),  # TVM's wrapper delegates to it
+        ATTENTION: (packed_products._Packer._cls, {"_heads": lambda _, call: call}),
+        FULL_TILES: (packed_products, {"rows_of_tiles": packed_products.padded_rows}),
         PACKING: (packed_products, {"_MOST_ADDED": -1.0}),  # not even no columns may be added
     }
     if part not in replaced:

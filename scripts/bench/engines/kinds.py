@@ -57,7 +57,7 @@ _MOVES = re.compile(
     r"(aten|fused?|cpp|subgraph|node|to|input|output|reshape|transpose|permute|copy|clone|concat(enate)?|cat|stack|reorder|"
     r"strided|slice|split|chunk|gather|elements|take|embedding|index|select|convert|cast|contiguous|squeeze|unsqueeze|"
     r"expand|tile|broadcast|broadcast_to|pad|shape|identity|memcpy|layout|transform|view|unsafe|flatten|fill|full|"
-    r"constant|nchwc?|te|heads|row|image|pairs|[\W_\d])+",
+    r"constant|nchwc?|te|heads|row|column|image|pairs|[\W_\d])+",
     re.IGNORECASE,
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import Any
 import click
 import numpy as np
 
-from costhub.collector.workloads.network_source import BLOCKED, Lowering
+from costhub.collector.device.local import local_target
+from costhub.collector.workloads.network_source import BF16, BLOCKED, PRECISIONS, Lowering
+from costhub.dataset.tile_intrinsics import has_matrix_units
 from costhub.isolation.child import Child
 from costhub.isolation.limits import Limits
 from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import checkout_path
-from scripts.bench.engines.causes import PARTS, PASSES
+from scripts.bench.engines.causes import MATRIX_PASSES, PARTS, PASSES
 from scripts.bench.engines.export import export_network
 from scripts.bench.engines.networks import check_networks, title_of_network
 from scripts.bench.engines.search import (
@@ -50,6 +53,9 @@ _TIMEOUT_S = 900.0
 @options.trials(16)
 @click.option("--threads", default=2, show_default=True, callback=check_threads, help="Of both forms.")
 @click.option("--rounds", default=30, show_default=True, type=click.IntRange(2), help="Turns of each form.")
+@click.option(
+    "--precision", type=click.Choice(PRECISIONS), default=PRECISIONS[0], show_default=True, help="Of both forms."
+)
 @click.option("--searches", type=options.PATH, help="Databases of the benchmark `engines`; what is missing is added.")
 @options.quick("BERT-tiny with 2 trials for each kernel and 3 rounds.")
 @options.json_file()
@@ -59,6 +65,7 @@ def main(
     trials: int,
     threads: int,
     rounds: int,
+    precision: str,
     searches: Path | None,
     quick: bool,
     path: Path | None,
@@ -67,20 +74,34 @@ def main(
     if quick:
         networks, trials, rounds = ("bert_tiny",), 2, 3
     check_networks(networks)
+    check_matrix_units(parts, precision)
     os.environ |= checkout_path()  # for children, which import this package
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="costhub-parts-") as scratch:
         kept = (searches or Path(scratch, "searches")).resolve()
         for name, part in product(networks, parts):
             say(f"{name}: searching and compiling with and without {part}")
-            how = {"trials": trials, "threads": threads, "rounds": rounds}
+            how = {"trials": trials, "threads": threads, "rounds": rounds, "precision": precision}
             rows.append({"part": part, **compared(part, name, Path(scratch) / f"{name}-{part}", kept, **how)})
             machine.write_result(path, {"trials": trials, "rows": rows})
     click.echo(parts_table({"rows": rows}))
 
 
+def check_matrix_units(parts: Sequence[str], precision: str) -> None:
+    """Refuses parts of the compilation for matrix units where nothing would use these.
+
+    Raises:
+        UsageError: The precision is another one, or this machine has none.
+    """
+    import tvm
+
+    given = [part for part in parts if part in MATRIX_PASSES]
+    if given and (precision != BF16 or not has_matrix_units(tvm.target.Target(local_target()))):
+        raise click.UsageError(f"--part {given[0]} needs --precision {BF16}, and a machine with matrix units (AMX).")
+
+
 def compared(
-    part: str, name: str, place: Path, searches: Path, *, trials: int, threads: int, rounds: int
+    part: str, name: str, place: Path, searches: Path, *, trials: int, threads: int, rounds: int, precision: str
 ) -> dict[str, Any]:
     """The times of a network with the same schedules in both forms, as a row.
 
@@ -94,8 +115,9 @@ def compared(
         trials: Of the search, for each kernel.
         threads: Of both forms.
         rounds: Turns of each form.
+        precision: As for `Lowering`.
     """
-    network, lowering = export_network(name, place), Lowering(fast_math=True, layout=BLOCKED)
+    network, lowering = export_network(name, place), Lowering(fast_math=True, layout=BLOCKED, precision=precision)
     searched = search_folder(searches, name, "costhub", lowering)
     search_network(network.program, searched, trials=trials, threads=threads, lowering=lowering)
     if part in PASSES:
@@ -113,7 +135,7 @@ def compared(
         "without_ms": float(np.median(before)),
         "with_ms": float(np.median(after)),
         **{"ratio": float(middle), "ratio_low": float(low), "ratio_high": float(high)},
-        **{"threads": threads, "rounds": rounds},
+        **{"threads": threads, "rounds": rounds, "precision": precision},
     }
 
 

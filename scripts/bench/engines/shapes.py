@@ -120,7 +120,8 @@ def read_attention(shapes: Shapes, out: Shape | None) -> tuple[int, int, int, in
     """Heads, rows, depth and columns of a product of attention; None where the shapes do not tell.
 
     In kernels of costhub's own, which older profiles have (``matmul_heads``), one factor has its heads side by side in
-    its rows, and may have other columns behind them.
+    its rows, and may have other columns behind them. In those of pairs of bfloat16, the second factor has its columns
+    in blocks, and the depth includes the zeros at the end of a sum.
 
     Args:
         shapes: Of its arguments.
@@ -133,10 +134,14 @@ def read_attention(shapes: Shapes, out: Shape | None) -> tuple[int, int, int, in
         (12, 128, 128, 64)
         >>> read_attention(((1, 12, 128, 64), (1, 12, 64, 128)), None)
         (12, 128, 64, 128)
+        >>> read_attention(((6, 208, 32), (6, 13, 32, 16)), (6, 197, 197))
+        (6, 197, 64, 197)
     """
     if len(shapes) < 2 or min(len(shapes[0]), len(shapes[1])) < 2:
         return None
     one, other = shapes[:2]
+    if out and 2 < len(one) == len(other) - 1:
+        return prod(out[:-2]), out[-2], 2 * one[-1], out[-1]
     if len(one) > 2:
         heads, rows, depth = prod(one[:-2]), one[-2], one[-1]
         return heads, rows, depth, prod(out) // (heads * rows) if out else other[-1]

@@ -24,7 +24,8 @@ MOST_LANES = 16
 """Columns of a tile: as many float32 as a row holds."""
 MOST_PAIRS = 16
 REGISTERS = 8
-_MOST_ROWS = 16
+TILE_ROWS, ROWS_IN_REGISTERS = 16, 64
+"""Most rows of a tile register, and of one block's tiles that stay in registers together."""
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux, arch/x86/include/uapi/asm/prctl.h and Documentation/arch/x86/xstate.rst."""
 
@@ -78,7 +79,7 @@ class TileShape:
     @property
     def tiles(self) -> int:
         """Tiles of a block."""
-        return -(-self.places // _MOST_ROWS)
+        return -(-self.places // TILE_ROWS)
 
     @property
     def rows(self) -> int:

@@ -149,11 +149,13 @@ def test_an_intel_with_matrix_units_whose_model_is_hidden_is_named_by_its_l3(
     model: str, l3_mib: int | None, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A Granite Rapids of 480 MiB whose hypervisor gives the model number of a Rocket Lake, 167.
-    monkeypatch.setattr(device.archspec.cpu, "host", lambda: SimpleNamespace(vendor="GenuineIntel", name="icelake"))
     facts = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": model}
     l3_bytes = l3_mib and l3_mib << 20
 
-    assert device._microarchitecture(facts, {"avx512f", "amx_tile"}, l3_bytes) == named
+    for guess in ("icelake", "sapphirerapids"):
+        host = SimpleNamespace(vendor="GenuineIntel", name=guess)
+        monkeypatch.setattr(device.archspec.cpu, "host", lambda host=host: host)
+        assert device._microarchitecture(facts, {"avx512f", "amx_tile"}, l3_bytes) == named
     assert device._microarchitecture({**facts, "model": "106"}, {"avx512f"}, l3_bytes) == "icelake"
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from costhub.collector.device import local
+from costhub.collector.device.cpu_state import core_count
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import (
     find_by_target,
@@ -131,6 +132,24 @@ def test_a_target_names_the_part_of_this_machine_that_it_is_for() -> None:
         assert found.device_id == name or find_local([name])[0].target == target
 
 
+@pytest.mark.parametrize("threads", [1, core_count()])
+def test_the_target_that_tvm_detects_is_the_whole_cpu(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tvm
+
+    raw = tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "rocketlake"})
+    monkeypatch.setattr(tvm.target.Target, "from_device", staticmethod(lambda _: raw))
+    monkeypatch.setattr(local, "cpu_flags", lambda: {*local.HIDEABLE.values()})
+    named = {"microarchitecture": "graniterapids"}
+    monkeypatch.setattr(local, "identify", lambda **limits: {**identify(**limits), **named})
+    given = {"kind": "llvm", "mcpu": "rocketlake", "num-cores": threads}
+
+    found = find_by_target(given)
+
+    assert local_target(threads=threads)["mcpu"] == "graniterapids"
+    assert found is not None
+    assert (found.threads, found.isa, found.target) == (threads, None, given)
+
+
 def test_a_target_of_no_device_here_has_none() -> None:
     assert find_by_target({**local_target(), "mcpu": "cortex-a72"}) is None
     assert find_by_target({**local_target(), "num-cores": 1024}) is None
@@ -164,6 +183,9 @@ def test_an_intel_whose_model_is_hidden_is_compiled_for_by_its_own_name(monkeypa
     assert (found["mcpu"], found["mattr"]) == ("graniterapids", ["-avx512fp16"])
     assert has_matrix_units(tvm.target.Target(found))
     assert local.local_target(isa="avx2", threads=2)["mcpu"] == "x86-64-v3"
+    monkeypatch.setattr(local, "identify", lambda: {"microarchitecture": "aarch64"})  # an emulator on such a machine
+    assert local.local_target(threads=2)["mcpu"] == "rocketlake"
+    monkeypatch.setattr(local, "identify", lambda: {"microarchitecture": "graniterapids"})
     monkeypatch.setattr(local, "cpu_flags", lambda: {"avx2"})
     assert local.local_target(threads=2)["mcpu"] == "rocketlake"
 

@@ -19,6 +19,7 @@ from costhub.collector.device.local import local_target
 from costhub.collector.propose.matrix_tiles import SHAPES
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import BLOCKED, DesignSpace, find_space
+from costhub.collector.workloads.bfloat16_heads import head_product
 from costhub.dataset.tile_intrinsics import has_matrix_units
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import argument_shapes
@@ -30,6 +31,17 @@ XEON = '{"kind": "llvm", "mcpu": "sapphirerapids", "num-cores": 2}'
 
 def convolution(layer: nn.Module, then: str, height: int, width: int, channels: int = 32) -> Any:
     return kernel(Layer(layer, then), torch.rand(1, channels, height, width), 16, bf16_unit="matrices")
+
+
+class Scores(nn.Module):
+    """The first product of attention, with each head in a batch of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ (x + 1.0).transpose(1, 2) / 8.0
+
+
+def heads(shape: tuple[int, ...], most: tuple[int, int], stored: int) -> Any:
+    return tvm.IRModule({"main": head_product(shape, most, stored, 16).with_attr("global_symbol", "main")})
 
 
 WORKLOADS = {
@@ -53,6 +65,9 @@ WORKLOADS = {
     "dense, an odd number of pairs": lambda: kernel(
         Layer(nn.Linear(34, 48), "silu"), torch.rand(1, 32, 34), 16, bf16_unit="matrices"
     ),
+    "heads": lambda: heads((1, 3, 32, 48), (32, 48), 32),
+    "heads, divided": lambda: kernel(Scores(), torch.rand(2, 32, 64), 16, bf16_unit="matrices"),
+    "heads, sums left out": lambda: heads((2, 37, 37), (48, 48), 32),
     "dense, a row": lambda: kernel(Layer(nn.Linear(64, 64)), torch.rand(1, 1, 64), 16, bf16_unit="matrices"),
 }
 

@@ -45,11 +45,11 @@ INTEL_MODELS = {
     207: "emeraldrapids",
     221: "clearwaterforest",
 }
-# Hypervisors also hide the model: a Granite Rapids with its matrix units may say that it is a Rocket Lake, and no CPU
-# before Sapphire Rapids has such units. The largest L3 of each generation tells them apart (Intel, product pages of the
-# Xeon Platinum 8490H and 8592+).
-WITH_MATRIX_UNITS = {"sapphirerapids": 112.5, "emeraldrapids": 320, "graniterapids": math.inf}
-"""The largest L3 of a socket of each Intel CPU with AMX, the oldest first, in MiB; the newest takes what is larger."""
+# Hypervisors also hide the model: a Granite Rapids with its matrix units may have the number of a Rocket Lake, and no CPU
+# before Sapphire Rapids has such units. Then the oldest generation that has an L3 as large is taken, whose code the newer
+# ones run as well (sizes: Intel, product pages of the Xeon Platinum 8490H and 8592+).
+LARGEST_L3_MIB = {"sapphirerapids": 112.5, "emeraldrapids": 320, "graniterapids": math.inf}
+"""The largest L3 of a socket of each Intel CPU with AMX, the oldest first; the newest takes whatever is larger."""
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
 ARM_OF_INTEREST = "asimd asimdhp asimddp i8mm bf16 sve sve2".split()
@@ -210,20 +210,22 @@ def _microarchitecture(facts: dict[str, str], flags: set[str], l3_bytes: int | N
     family = int(facts.get("cpu family", 0))
     if vendor == "GenuineIntel":
         known = INTEL_MODELS if family == INTEL_FAMILY else {}
-        named = known.get(int(facts.get("model", 0)), str(host.name))
-        return _with_matrix_units(named, l3_bytes) if "amx_tile" in flags else named
+        named = known.get(int(facts.get("model", 0)))
+        if "amx_tile" in flags and named not in LARGEST_L3_MIB:
+            return _with_matrix_units(str(host.name), l3_bytes)
+        return named or str(host.name)
     if family == ZEN_OR_ZEN2 and host.vendor == "generic":
         return "zen2"
     zen4 = family == 25 and "avx512f" in flags
     return "zen4" if zen4 else AMD_FAMILIES.get(family, str(host.name))
 
 
-def _with_matrix_units(named: str, l3_bytes: int | None) -> str:
-    """An Intel CPU that has them: as it is named, unless that is a CPU that has none."""
-    known = archspec.cpu.TARGETS.get(named)
-    if named in WITH_MATRIX_UNITS or (known is not None and "amx_tile" in known.features):
-        return named
-    return next(name for name, largest in WITH_MATRIX_UNITS.items() if (l3_bytes or 0) <= largest * (1 << 20))
+def _with_matrix_units(guess: str, l3_bytes: int | None) -> str:
+    """An Intel CPU that has them, whose model is unknown: archspec's guess, if it is newer than those known here."""
+    described = archspec.cpu.TARGETS.get(guess)
+    if guess not in LARGEST_L3_MIB and described is not None and "amx_tile" in described.features:
+        return guess
+    return next(name for name, largest in LARGEST_L3_MIB.items() if (l3_bytes or 0) <= largest * (1 << 20))
 
 
 def _vendor(facts: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from costhub.collector.device.cpu_state import core_count, cpu_quota, usable_cpu
 from costhub.collector.device.identity import (
     CUDA_NEEDS,
     ISA_LEVELS,
+    LARGEST_L3_MIB,
     LINUX_NAMES,
     NO_ROCM,
     cpu_flags,
@@ -42,10 +43,9 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
     import tvm
 
     if kind == "cpu":
-        target = json.loads(str(tvm.target.Target.from_device("cpu")))
-        fields = {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
-        if has_unnamed_matrix_units(fields):
-            fields["mcpu"] = str(identify()["microarchitecture"])
+        fields = _detected_by_tvm()
+        if (name := _real_name(fields)) is not None:
+            fields["mcpu"] = name
         if isa is None and (hidden := hidden_features(fields)):
             fields["mattr"] = [*fields.get("mattr", ()), *(f"-{feature}" for feature in hidden)]
         if isa is not None:
@@ -88,13 +88,20 @@ def check_cuda_compiler() -> None:
         ) from error
 
 
-def has_unnamed_matrix_units(target: Mapping[str, Any]) -> bool:
-    """Whether this machine's CPU has matrix units (AMX) that the CPU named by LLVM lacks: its model number is hidden.
+def _detected_by_tvm() -> dict[str, Any]:
+    """The target of this machine's CPU as TVM detects it, which may lack instructions or name ones that are hidden."""
+    import tvm
 
-    Args:
-        target: A dictionary for TVM.
-    """
-    return LINUX_NAMES["amx-tile"] in cpu_flags() and "amx-tile" not in _expected_features(target)
+    target = json.loads(str(tvm.target.Target.from_device("cpu")))
+    return {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
+
+
+def _real_name(target: Mapping[str, Any]) -> str | None:
+    """The name of a CPU with matrix units (AMX) for which LLVM took an older one, misled by a hidden model number."""
+    if LINUX_NAMES["amx-tile"] not in cpu_flags() or "amx-tile" in _expected_features(target):
+        return None
+    name = str(identify()["microarchitecture"])
+    return name if name in LARGEST_L3_MIB else None
 
 
 def hidden_features(target: Mapping[str, Any]) -> list[str]:
@@ -120,8 +127,8 @@ def _expected_features(target: Mapping[str, Any]) -> set[str]:
 
 
 HIDEABLE = {
-    **{"amx-tile": "amx_tile", "amx-bf16": "amx_bf16", "amx-int8": "amx_int8"},
-    **{"avx512bf16": "avx512_bf16", "avx512fp16": "avx512_fp16", "avxvnni": "avx_vnni"},
+    **{name: LINUX_NAMES[name] for name in ("amx-tile", "avx512bf16", "avxvnni")},
+    **{"amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "avx512fp16": "avx512_fp16"},
 }
 """LLVM's name of a feature -> Linux's, for what costhub uses without asking."""
 
@@ -175,6 +182,7 @@ def find_by_target(target: Mapping[str, Any]) -> LocalDevice | None:
     """Finds the device of this machine's CPU that matches a target; None if no device has that target.
 
     A device is defined by its instructions and number of threads, so only ``mcpu``, ``mattr`` and ``num-cores`` count.
+    The target that TVM itself detects is for all instructions, even where costhub would correct it.
 
     Args:
         target: A dictionary for TVM, with ``num-cores``. The device keeps it.
@@ -188,9 +196,14 @@ def find_by_target(target: Mapping[str, Any]) -> LocalDevice | None:
     names = local_names(*([cores] if isinstance(cores, int) else []))
     for isa, threads in sorted(names.values(), key=lambda limits: limits[0] is not None):
         own = local_target(isa=isa, threads=threads)
-        if all(_plain(own.get(key)) == _plain(target.get(key)) for key in ("mcpu", "mattr", "num-cores")):
+        detected = {**_detected_by_tvm(), "num-cores": threads} if isa is None else own
+        if _is_same_code(own, target) or _is_same_code(detected, target):
             return LocalDevice(identify(isa=isa, threads=threads), dict(target), isa)
     return None
+
+
+def _is_same_code(own: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+    return all(_plain(own.get(key)) == _plain(target.get(key)) for key in ("mcpu", "mattr", "num-cores"))
 
 
 def _plain(value: Any) -> Any:

@@ -15,12 +15,24 @@ from functools import cache
 from typing import Any
 
 from costhub.dataset.tile_intrinsics import REGISTERS_SCOPE, TABLE_LOCK, register_tile
-from costhub.dataset.tile_ir import ADD, FLAT, IMAGE, LINE, ROWS, STORE, ZERO, TileShape, pairs_at_a_time
+from costhub.dataset.tile_ir import (
+    ADD,
+    FLAT,
+    IMAGE,
+    LINE,
+    ROWS_IN_REGISTERS,
+    ROWS,
+    STORE,
+    TILE_ROWS,
+    ZERO,
+    TileShape,
+    pairs_at_a_time,
+)
 from costhub.errors import WorkloadError
 
 MARK = "costhub.tile"
 """Annotation of a block that an intrinsic computes: a step, a form, and of sums the places that stay together."""
-SHAPES = ((2, 32), (4, 16), (1, 64))
+SHAPES = ((2, 32), (4, TILE_ROWS), (1, ROWS_IN_REGISTERS))
 """Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
 _TILED = "meta_schedule.tiling_structure"
 _FEW_ROWS = 7
@@ -79,16 +91,16 @@ def _form(of_weights: int, of_sums: int) -> str:
 
 
 def tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool, most: tuple[int, int]) -> None:
-    """Tiles a packed product of pairs; for the arguments, see `tile_convolution`."""
+    """Tiles a packed product of pairs, or one for each head; for the arguments, see `tile_convolution`."""
     *_, depth, lanes = (int(n) for n in schedule.get(block).reads[1].source.shape)
     pairs = pairs_at_a_time(depth)
     stored = schedule.cache_write(block, 0, REGISTERS_SCOPE)
     end = stored if _same(schedule, last, block) else last
-    row, column = schedule.get_loops(end)[:2]
+    *heads, row, column = schedule.get_loops(end)
     chunk, lane = schedule.split(column, [None, lanes])
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, most[0]))
     places, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, most[1]))
-    outer = [places, chunks] if rows_first else [chunks, places]
+    outer = [*heads, *([places, chunks] if rows_first else [chunks, places])]
     schedule.reorder(*outer, few_rows, few_chunks, lane)
     if end is stored:
         schedule.fuse(few_chunks, lane)
@@ -172,7 +184,7 @@ def tensorized(schedule: Any) -> bool:
 
 def _fewest_rows(block: Any, shape: TileShape, unit: int) -> int:
     """Rows that a tile should have: an instruction takes about as long for a few as for all 16."""
-    all_places = _extent(block.writes[0].source.shape[0 if shape.form == ROWS else -2])
+    all_places = _extent(block.writes[0].source.shape[-2])
     most = max(unit, SHAPES[-1][1])
     possible = [n for n in range(unit, most + 1, unit) if all_places % n == 0]
     return min(_FEW_ROWS, max(replace(shape, blocks=1, places=n).rows for n in possible))

@@ -402,11 +402,11 @@ def _tile_depthwise(schedule: Any, block: Any, last: Any, *, rows_first: bool) -
 
 def _tile_product(schedule: Any, block: Any, last: Any, *, rows_first: bool) -> None:
     lanes = int(schedule.get(block).reads[1].source.shape[-1])
-    row, column = schedule.get_loops(last)[:2]
+    *heads, row, column = schedule.get_loops(last)[: len(schedule.get(last).writes[0].source.shape)]
     chunk, lane = schedule.split(column, [None, lanes])
     chunks, few_chunks = schedule.split(chunk, schedule.sample_perfect_tile(chunk, 2, MOST_BLOCKS))
     places, few_rows = schedule.split(row, schedule.sample_perfect_tile(row, 2, MOST_PLACES))
-    outer = [places, chunks] if rows_first else [chunks, places]
+    outer = [*heads, *([places, chunks] if rows_first else [chunks, places])]
     inner = [few_rows, few_chunks, lane]
     if last is not block:
         schedule.reorder(*outer, *inner)

@@ -23,7 +23,8 @@ from costhub.collector.workloads.row_norms import extent
 
 PAIRS = "bfloat16_pairs"
 """Name of the block that rounds and pairs."""
-PAIR_CONVOLUTION = "conv2d_NCHWc_pairs"
+PAIR_CONVOLUTION, PAIR_PRODUCT = "conv2d_NCHWc_pairs", "matmul_pairs"
+"""Names of the blocks that multiply pairs."""
 OPAQUE = 8
 """TVM's ``kOpaque``: such a kernel is never fused. Inside a product, rounding would be done again for every sum."""
 _HIGH = 0xFFFF0000

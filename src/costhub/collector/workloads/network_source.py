@@ -47,7 +47,8 @@ class Lowering:
     layout: str = PLAIN
     """``blocked``: convolutions for CPUs in blocked layouts, as `block_layouts` makes them; ``plain``: as in torch."""
     precision: str = FLOAT32
-    """``bf16``: in blocked layouts, convolutions and products with weights multiply in bfloat16 and add in float32."""
+    """``bf16``: in blocked layouts, convolutions and products with weights multiply in bfloat16 and add in float32; in
+    matrix units, products of two activations do, too."""
 
     def __post_init__(self) -> None:
         for name, known in (("layout", LAYOUTS), ("precision", PRECISIONS)):

@@ -15,6 +15,12 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
+from costhub.collector.workloads.bfloat16_heads import (
+    Factor,
+    head_product,
+    paired_head_columns,
+    paired_head_rows,
+)
 from costhub.collector.workloads.bfloat16_images import (
     FlatShape,
     LineShape,
@@ -25,6 +31,7 @@ from costhub.collector.workloads.bfloat16_images import (
 )
 from costhub.collector.workloads.bfloat16_pairs import (
     PAIR_CONVOLUTION,
+    PAIR_PRODUCT,
     pair_convolution,
     pair_extents,
     paired_columns,
@@ -46,16 +53,20 @@ from costhub.collector.workloads.relax_calls import (
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
 from costhub.dataset.tile_intrinsics import MATRICES
-from costhub.dataset.tile_ir import MOST_PAIRS, pairs_at_a_time
+from costhub.dataset.tile_ir import MOST_PAIRS, ROWS_IN_REGISTERS, TILE_ROWS, pairs_at_a_time
 
-PRODUCT, PAIR_PRODUCT = "matmul_packed", "matmul_pairs"
-"""Names of the block of such a product: of float32, and of pairs of bfloat16."""
+PRODUCT = "matmul_packed"
+"""Name of the block of such a product in float32."""
 _DIMENSIONS = 2
 _FEW_CHANNELS = 4
 _SHORT_ROW = 14
 """Most places in a row that is joined with others: on its own, it would not fill a tile of matrix units."""
 _MOST_ADDED = 0.1
 """Columns of zeros, as a share of the weights, that may be added so that the vector length divides them."""
+_FEWEST = 8
+"""Rows and columns of a product of two activations that fill half a tile of matrix units."""
+_WORTH_IT = 0.9
+"""Tiles with added rows, as a share of those without, up to which rows are added."""
 _FEW, _MOST = 6, 14
 """Rows of a tile that keeps a vector unit busy and its sums in registers."""
 
@@ -63,8 +74,8 @@ _FEW, _MOST = 6, 14
 def pack_products(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     """Packs the weights of products in ``main``: two-dimensional ``matmul`` of activations and weights.
 
-    Products stay unchanged if no vector nearly divides their outputs, for types other than float32, and for activations
-    only.
+    Products stay unchanged if no vector nearly divides their outputs, and for types other than float32. Products of two
+    activations do, too, except in matrix units, where each factor is rounded and packed when the network runs.
 
     Args:
         mod: A relax module whose ``main`` has the attribute ``num_input`` (`export_network`).
@@ -96,20 +107,34 @@ def padded_rows(rows: int) -> int:
     return padded
 
 
-def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bool = False) -> Any:
+def rows_of_tiles(rows: int) -> int:
+    """The rows that matrix units compute: as many as given, or a few more, if that takes notably fewer tiles.
+
+    Example:
+        >>> rows_of_tiles(128), rows_of_tiles(197), rows_of_tiles(196), rows_of_tiles(5)
+        (128, 208, 196, 5)
+    """
+    if rows <= TILE_ROWS:
+        return rows
+    sizes = [size for size in range(1, ROWS_IN_REGISTERS + 1) if rows % size == 0]
+    exact, full = min(rows // size * -(-size // TILE_ROWS) for size in sizes), -(-rows // TILE_ROWS)
+    return rows if full > _WORTH_IT * exact else full * TILE_ROWS
+
+
+def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pair_rows: int | None = None) -> Any:
     """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
 
     If more rows are computed than given, they repeat the last one and are not written. Pairs are stored with such rows,
-    because matrix units read whole tiles.
+    since matrix units read whole tiles.
 
     Args:
         rows: Rows of the activations.
         depth: Number of terms in the sum for each output; of pairs of terms, if the arguments hold pairs.
         columns: Columns of the product.
         lanes: Columns stored side by side.
-        pairs: Whether the arguments hold pairs of bfloat16 (`bfloat16_pairs`).
+        pair_rows: If the arguments hold pairs of bfloat16 (`bfloat16_pairs`), the rows of pairs; None if they do not.
     """
-    computed = padded_rows(rows)
+    pairs, computed = pair_rows is not None, pair_rows or padded_rows(rows)
     shape = [extent(computed if pairs else rows), extent(depth)]
     data = te.placeholder(shape, "float32", name="data")
     weights = te.placeholder([extent(columns // lanes), shape[1], extent(lanes)], "float32", name="weights")
@@ -153,7 +178,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         if name == _NORM:
             return self._norm(call)
         if not of_weights:
-            return call
+            return self._heads(call) if name == _MATMUL and self.bf16_unit == MATRICES else call
         return self._product(call) if name == _MATMUL else self._convolution(call)
 
     def _product(self, call: Any) -> Any:
@@ -168,17 +193,57 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
         data, wide, pairs = call.args[0], columns + added, bool(self.bf16_unit) and depth % 2 == 0
         if pairs:
-            computed, stored = padded_rows(rows), self._stored_pairs(depth // 2)
+            computed = rows_of_tiles(rows) if self.bf16_unit == MATRICES else padded_rows(rows)
+            stored = self._stored_pairs(depth // 2)
             columns_of_pairs = paired_columns(depth, wide, lanes, stored)
             packed = self._made(columns_of_pairs, "weight_pairs", weights, [wide // lanes, stored, lanes])
             rows_of_pairs = paired_rows(rows, depth, (computed, stored))
             data, depth = self._made(rows_of_pairs, "row_pairs", data, [computed, stored]), stored
         else:
+            computed = None
             packed = self.builder_.emit(relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes)))
-        function = packed_product(rows, depth, wide, lanes, pairs=pairs)
+        function = packed_product(rows, depth, wide, lanes, pair_rows=computed)
         kernel = self.builder_.add_func(function, PAIR_PRODUCT if pairs else PRODUCT)
         product = relax.op.call_tir(kernel, [data, packed], relax.TensorType([rows, wide], "float32"))
         return relax.op.strided_slice(self.builder_.emit(product), [1], [0], [columns]) if added else product
+
+    def _heads(self, call: Any) -> Any:
+        """A product of two activations for each head, such as both of attention, by matrix units."""
+        if min(len(argument.ty.shape) for argument in call.args) <= _DIMENSIONS:
+            return call
+        (data, one), (others, other) = (self._factor(argument) for argument in call.args)
+        (*heads, rows, depth), (*same, _, columns) = one.extents, other.extents
+        if heads != same or min(rows, columns) < _FEWEST or depth < MOST_PAIRS:
+            return call
+        computed = rows_of_tiles(rows), columns + -columns % self.lanes
+        stored = -(-depth // (2 * MOST_PAIRS)) * MOST_PAIRS
+        shapes = [*heads, computed[0], stored], [*heads, computed[1] // self.lanes, stored, self.lanes]
+        functions = (
+            paired_head_rows(one, computed[0], stored),
+            paired_head_columns(other, computed[1], stored, self.lanes),
+        )
+        first = self._made(functions[0], "row_pairs", data, shapes[0], one.axes)
+        second = self._made(functions[1], "column_pairs", others, shapes[1], other.axes)
+        function = head_product([*heads, rows, columns], computed, stored, self.lanes)
+        kernel = self.builder_.add_func(function, PAIR_PRODUCT)
+        return relax.op.call_tir(kernel, [first, second], call.ty)
+
+    def _factor(self, data: Any) -> tuple[Any, Factor]:
+        """A factor of a product of activations, and how it is read: before a permutation, if one made it.
+
+        TVM has a reshape between a permutation and a product, which leaves out a batch of one.
+        """
+        shape = tuple(int(n) for n in data.ty.shape)
+        reshaped = made_by(self, data, RESHAPE)
+        made = made_by(self, data if reshaped is None else reshaped.args[0], PERMUTE)
+        if made is not None:
+            source = tuple(int(n) for n in made.args[0].ty.shape)
+            axes = tuple(permuted_axes(made))
+            if reshaped is not None:
+                axes = tuple(axis for axis in axes if source[axis] != 1)
+            if tuple(source[axis] for axis in axes) == shape:
+                return made.args[0], Factor(source, axes)
+        return data, Factor(shape, tuple(range(len(shape))))
 
     def _stored_pairs(self, depth: int) -> int:
         """Pairs of a row, with zeros if matrix units could add only a few at a time otherwise."""

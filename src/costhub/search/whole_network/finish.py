@@ -63,7 +63,8 @@ class FinishedNetwork:
     layout: str = PLAIN
     """Of its convolutions: blocked or plain."""
     precision: str = FLOAT32
-    """What its convolutions and dense layers multiply: float32 or bf16."""
+    """What its convolutions and dense layers multiply: float32 or bf16; in matrix units, products of two activations,
+    too."""
     error_size: float | None = None
     """How far its outputs are from those of the reference (`rms_error`); None if they were not compared."""
     kernels: int = 0

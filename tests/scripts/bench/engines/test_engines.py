@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -9,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
-from costhub.collector.workloads.network_source import BLOCKED, Lowering
+from costhub.collector.workloads.network_source import BF16, BLOCKED, FLOAT32, Lowering
 from costhub.search.whole_network.engines import openvino_precision
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.__main__ import commands
 from scripts.bench.common.fresh import checkout_path
-from scripts.bench.engines.causes import PASSES, without
+from scripts.bench.engines.causes import FULL_TILES, MATRIX_PASSES, PASSES, without
 from scripts.bench.engines.compare import NetworkRows, Settings
 from scripts.bench.engines.export import ExportedNetwork, export_network
 from scripts.bench.engines.forms import ENGINES, environment, load_engine, load_tuned, relative_error
@@ -167,12 +169,17 @@ def test_wrong_options_are_refused_before_anything_runs(words: list[str], told: 
 
 
 @pytest.mark.parametrize("part", PASSES)
-def test_without_a_pass_a_network_has_other_kernels(part: str) -> None:
-    lowering = Lowering(fast_math=True, layout=BLOCKED)
-    target = '{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "haswell", "num-cores": 1}'
+def test_without_a_pass_a_network_has_other_kernels(part: str, tmp_path: Path) -> None:
+    mcpu, precision = ("sapphirerapids", BF16) if part in MATRIX_PASSES else ("haswell", FLOAT32)
+    lowering = Lowering(fast_math=True, layout=BLOCKED, precision=precision)
+    target = json.dumps({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": mcpu, "num-cores": 1})
+    network = "bert_tiny"
+    if part == FULL_TILES:  # 128 rows fill their tiles
+        network = str(tmp_path / "layer.pt2")
+        torch.export.save(torch.export.export(torch.nn.Linear(64, 48).eval(), (torch.rand(197, 64),)), network)
 
     def kernels() -> set[str]:
-        found = extract_kernels("bert_tiny", target, KernelBounds(0.0, 0.0, 2.0**28), lowering)
+        found = extract_kernels(network, target, KernelBounds(0.0, 0.0, 2.0**28), lowering)
         return {kernel.workload_id for kernel in found.tasks}
 
     with without(part):

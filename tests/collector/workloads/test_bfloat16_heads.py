@@ -1,0 +1,128 @@
+"""Products of two activations in pairs of bfloat16: all terms of a sum, in any order of axes, and which get them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from costhub.collector.workloads.bfloat16_heads import Factor, head_product, paired_head_columns, paired_head_rows
+from costhub.collector.workloads.packed_products import rows_of_tiles
+from costhub.dataset.tile_intrinsics import MATRICES, VECTORS
+from tests.collector.workloads.test_bfloat16_pairs import beside_torch, bf16, computed, draw
+
+LANES = 16
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "stored", "most"),
+    [
+        (8, 64, 32, 32, (8, 32)),
+        (37, 37, 21, 32, (48, 32)),  # more pairs than it takes, and sums that are left out
+        (3, 33, 16, 32, (3, 16)),  # nearly every number is a first one
+        (5, 32, 7, 16, (16, 16)),
+    ],
+)
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_product_for_each_head_is_that_of_the_rounded_numbers(
+    rows: int, depth: int, columns: int, stored: int, most: tuple[int, int], *, moved: bool
+) -> None:
+    heads = (1, 3)
+    if moved:  # heads side by side in each row of memory, as torch leaves them
+        first, second = Factor((1, rows, 3, depth), (0, 2, 1, 3)), Factor((1, columns, 3, depth), (0, 2, 3, 1))
+    else:
+        first, second = Factor((*heads, rows, depth), (0, 1, 2, 3)), Factor((*heads, depth, columns), (0, 1, 2, 3))
+    data, other = draw(*first.shape), draw(*second.shape)
+
+    pairs = (
+        computed(paired_head_rows(first, most[0], stored), data),
+        computed(paired_head_columns(second, most[1], stored, LANES), other),
+    )
+    found = computed(head_product((*heads, rows, columns), most, stored, LANES), *pairs)
+
+    expected = bf16(data).transpose(first.axes) @ bf16(other).transpose(second.axes)
+    assert found.shape == (*heads, rows, columns)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+class Attention(nn.Module):
+    """Self-attention of two heads over rows of 64 numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs, self.out = nn.Linear(64, 192), nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = self.inputs(x).chunk(3, -1)
+        query, key, value = (torch.unflatten(part, 2, (2, -1)).transpose(1, 2) for part in parts)
+        shares = torch.softmax(query @ key.transpose(2, 3) / 32**0.5, -1)
+        return self.out((shares @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("images", "rows"), [(1, 32), (1, 37), (2, 32)])
+def test_matrix_units_multiply_both_products_of_attention(images: int, rows: int) -> None:
+    found, expected, called = beside_torch(Attention, torch.rand(images, rows, 64), MATRICES)
+
+    error = np.abs(found - expected).max() / np.abs(expected).max()
+    assert 1e-5 < error < 0.02
+    assert sum(count for name, count in called.items() if "matmul_pairs" in name) == 4
+    assert called["column_pairs"] == 2
+    assert not any("matmul" in name and "pairs" not in name for name in called)
+    if images == 1:  # the way back from heads to rows is a copy, the way to the heads is none
+        assert sum(count for name, count in called.items() if "transpose" in name) == 1
+
+
+@pytest.mark.parametrize(("rows", "unit"), [(32, VECTORS), (4, MATRICES)])
+def test_other_products_of_attention_stay_float32(rows: int, unit: str) -> None:
+    found, expected, called = beside_torch(Attention, torch.rand(1, rows, 64), unit)
+
+    np.testing.assert_allclose(found, expected, atol=0.02)
+    assert not called["column_pairs"]
+    assert sum(count for name, count in called.items() if "matmul" in name and "pairs" not in name) == 2
+
+
+class Shared(nn.Module):
+    """A product whose second factor is returned as well, and one of unequal numbers of heads."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = torch.unflatten(x, 2, (2, -1)).transpose(1, 2)
+        return torch.cat([heads @ heads.transpose(2, 3), heads], -1) + heads @ torch.ones(32, 1)
+
+
+def test_a_factor_may_be_read_by_others_and_products_of_fewer_heads_stay_float32() -> None:
+    found, expected, called = beside_torch(Shared, torch.rand(1, 48, 64), MATRICES)
+
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+    assert called["column_pairs"] == 1
+
+
+class Outer(nn.Module):
+    """The product of a tensor and its own transpose, with a depth that no tile holds, or few columns."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ x.transpose(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "is_paired"), [(32, 16, True), (32, 15, False), (7, 64, False), (9, 64, True)]
+)
+def test_a_product_that_tiles_would_mostly_waste_stays_float32(rows: int, depth: int, *, is_paired: bool) -> None:
+    found, expected, called = beside_torch(Outer, torch.rand(2, rows, depth), MATRICES)
+
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+    assert (called["column_pairs"] == 1) == is_paired
+
+
+def test_rows_are_added_where_that_takes_notably_fewer_tiles() -> None:
+    for rows in range(1, 600):
+        found = rows_of_tiles(rows)
+        full = -(-rows // 16)
+        assert rows <= found < rows + 16
+        assert tiles_of(found) <= max(1, full) / 0.9
+        assert found == rows or tiles_of(found) == full < tiles_of(rows)
+
+
+def tiles_of(rows: int) -> int:
+    """The fewest tiles of 16 rows: those of up to 64 rows lie side by side, the last of which may be half empty."""
+    return min(rows // size * -(-size // 16) for size in range(1, 65) if rows % size == 0)
