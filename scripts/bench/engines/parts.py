@@ -81,8 +81,9 @@ def main(
         kept = (searches or Path(scratch, "searches")).resolve()
         for name, part in product(networks, parts):
             say(f"{name}: searching and compiling with and without {part}")
-            how = {"trials": trials, "threads": threads, "rounds": rounds, "precision": precision}
-            rows.append({"part": part, **compared(part, name, Path(scratch) / f"{name}-{part}", kept, **how)})
+            how = {"trials": trials, "threads": threads, "rounds": rounds}
+            place = Path(scratch) / f"{name}-{part}"
+            rows.append({"part": part, **compared(part, name, place, kept, precision=precision, **how)})
             machine.write_result(path, {"trials": trials, "rows": rows})
     click.echo(parts_table({"rows": rows}))
 
@@ -101,7 +102,7 @@ def check_matrix_units(parts: Sequence[str], precision: str) -> None:
 
 
 def compared(
-    part: str, name: str, place: Path, searches: Path, *, trials: int, threads: int, rounds: int, precision: str
+    part: str, name: str, place: Path, searches: Path, *, precision: str, trials: int, threads: int, rounds: int
 ) -> dict[str, Any]:
     """The times of a network with the same schedules in both forms, as a row.
 
@@ -112,10 +113,10 @@ def compared(
         name: As for `build_network`.
         place: Where its files and libraries go.
         searches: Where its search is, which is made if it is missing.
+        precision: As for `Lowering`.
         trials: Of the search, for each kernel.
         threads: Of both forms.
         rounds: Turns of each form.
-        precision: As for `Lowering`.
     """
     network, lowering = export_network(name, place), Lowering(fast_math=True, layout=BLOCKED, precision=precision)
     searched = search_folder(searches, name, "costhub", lowering)

@@ -24,8 +24,8 @@ MOST_LANES = 16
 """Columns of a tile: as many float32 as a row holds."""
 MOST_PAIRS = 16
 REGISTERS = 8
-TILE_ROWS, ROWS_IN_REGISTERS = 16, 64
-"""Most rows of a tile register, and of one block's tiles that stay in registers together."""
+TILE_ROWS = 16
+"""Most rows of a tile register."""
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux, arch/x86/include/uapi/asm/prctl.h and Documentation/arch/x86/xstate.rst."""
 

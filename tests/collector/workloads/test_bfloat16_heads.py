@@ -124,5 +124,5 @@ def test_rows_are_added_where_that_takes_notably_fewer_tiles() -> None:
 
 
 def tiles_of(rows: int) -> int:
-    """The fewest tiles of 16 rows: those of up to 64 rows lie side by side, the last of which may be half empty."""
-    return min(rows // size * -(-size // 16) for size in range(1, 65) if rows % size == 0)
+    """The fewest tiles of 16 rows: two lie side by side, the second of which may be half empty."""
+    return min(rows // size * -(-size // 16) for size in range(1, 33) if rows % size == 0)

@@ -45,9 +45,9 @@ INTEL_MODELS = {
     207: "emeraldrapids",
     221: "clearwaterforest",
 }
-# Hypervisors also hide the model: a Granite Rapids with its matrix units may have the number of a Rocket Lake, and no CPU
-# before Sapphire Rapids has such units. Then the oldest generation that has an L3 as large is taken, whose code the newer
-# ones run as well (sizes: Intel, product pages of the Xeon Platinum 8490H and 8592+).
+# Hypervisors also hide the model: a Granite Rapids with its matrix units may have the number of a Rocket Lake, and no
+# CPU before Sapphire Rapids has such units. Then the oldest generation that has an L3 as large is taken, whose code the
+# newer ones run as well (sizes: Intel, product pages of the Xeon Platinum 8490H and 8592+).
 LARGEST_L3_MIB = {"sapphirerapids": 112.5, "emeraldrapids": 320, "graniterapids": math.inf}
 """The largest L3 of a socket of each Intel CPU with AMX, the oldest first; the newest takes whatever is larger."""
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))

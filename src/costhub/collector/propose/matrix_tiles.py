@@ -20,7 +20,6 @@ from costhub.dataset.tile_ir import (
     FLAT,
     IMAGE,
     LINE,
-    ROWS_IN_REGISTERS,
     ROWS,
     STORE,
     TILE_ROWS,
@@ -32,7 +31,7 @@ from costhub.errors import WorkloadError
 
 MARK = "costhub.tile"
 """Annotation of a block that an intrinsic computes: a step, a form, and of sums the places that stay together."""
-SHAPES = ((2, 32), (4, TILE_ROWS), (1, ROWS_IN_REGISTERS))
+SHAPES = ((2, 2 * TILE_ROWS), (4, TILE_ROWS), (1, 4 * TILE_ROWS))
 """Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
 _TILED = "meta_schedule.tiling_structure"
 _FEW_ROWS = 7

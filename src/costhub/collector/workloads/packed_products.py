@@ -53,7 +53,7 @@ from costhub.collector.workloads.relax_calls import (
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
 from costhub.dataset.tile_intrinsics import MATRICES
-from costhub.dataset.tile_ir import MOST_PAIRS, ROWS_IN_REGISTERS, TILE_ROWS, pairs_at_a_time
+from costhub.dataset.tile_ir import MOST_PAIRS, TILE_ROWS, pairs_at_a_time
 
 PRODUCT = "matmul_packed"
 """Name of the block of such a product in float32."""
@@ -116,7 +116,8 @@ def rows_of_tiles(rows: int) -> int:
     """
     if rows <= TILE_ROWS:
         return rows
-    sizes = [size for size in range(1, ROWS_IN_REGISTERS + 1) if rows % size == 0]
+    # Of two tiles of rows side by side, the second may be half empty; more leave no register for other columns.
+    sizes = [size for size in range(1, 2 * TILE_ROWS + 1) if rows % size == 0]
     exact, full = min(rows // size * -(-size // TILE_ROWS) for size in sizes), -(-rows // TILE_ROWS)
     return rows if full > _WORTH_IT * exact else full * TILE_ROWS
 
@@ -353,7 +354,9 @@ class _InRows(PyExprMutator):  # type: ignore[misc]
         if name == _BROADCAST and structural_equal(call.args[0].ty, call.ty):
             return call.args[0]
         tensors, others = call.args[: _POINTWISE.get(name, 0)], call.args[_POINTWISE.get(name, 0) :]
-        rows = next((found.ty for data in tensors if (found := self._in_rows(data)) is not None), None)
+        # One that is broadcast, such as a column, says nothing of the rows.
+        whole = [data for data in tensors if structural_equal(data.ty, call.ty)]
+        rows = next((found.ty for data in whole if (found := self._in_rows(data)) is not None), None)
         if rows is None or not _is_of_rows(call):
             return call
         moved = [self._moved(data, call.ty, rows) for data in tensors]

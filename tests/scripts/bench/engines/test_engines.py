@@ -159,10 +159,15 @@ def test_the_error_is_relative_to_each_output() -> None:
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(["--threads", "999"], "all cores"), (["--network", "resnet19"], "resnet18"), (["--engine", "tflite"], "torch")],
+    [
+        (["engines", "--threads", "999"], "all cores"),
+        (["engines", "--network", "resnet19"], "resnet18"),
+        (["engines", "--engine", "tflite"], "torch"),
+        (["parts", "--part", "full-tiles"], "needs --precision bf16"),
+    ],
 )
 def test_wrong_options_are_refused_before_anything_runs(words: list[str], told: str) -> None:
-    done = CliRunner().invoke(commands, ["engines", *words])
+    done = CliRunner().invoke(commands, words)
 
     assert done.exit_code in (1, 2)
     assert told in done.output
