@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from costhub.errors import DataError
 from costhub.hub.catalogue.hubs import EMBEDDED, folder_root, folders_in
 from scripts.tables.gains import mean_with_error
-from scripts.tables.networks import best_of_float32
+from scripts.tables.networks import over_the_best
 from scripts.tables.search import base_curves
 
 FIGURE = re.compile(r"(<!-- figure: (?P<call>[^>\n]+) -->)[^\n]*?(<!-- end -->)")
@@ -184,18 +184,19 @@ def trial_seconds(results: Path, end: str) -> str:
     return f"{ends[end]:.2f}"
 
 
-def standing(results: Path, name: str, what: str) -> str:
-    """How costhub stands beside other engines in float32.
+def standing(results: Path, name: str, what: str, engine: str = "costhub") -> str:
+    """How costhub stands beside other engines, see `over_the_best`.
 
     Args:
         results: The folder of the files.
         name: A result file of the benchmark `engines`.
         what: The number of `networks`, on how many of them it is `fastest`, or the `worst` it is behind, in %.
+        engine: ``costhub`` in float32, or ``costhub-bf16``.
     """
     rows = _rows(results, name)
-    own = {row["network"]: float(row["latency"]["median_us"]) / 1e3 for row in rows if row["engine"] == "costhub"}
-    ratios = [ms / best_of_float32([row for row in rows if row["network"] == each]) for each, ms in own.items()]
-    counts = {"networks": len(ratios), "fastest": sum(ratio == 1.0 for ratio in ratios)}
+    own = [row for row in rows if row["engine"] == engine and row.get("latency")]
+    ratios = [over_the_best(row, [each for each in rows if each["network"] == row["network"]]) for row in own]
+    counts = {"networks": len(ratios), "fastest": sum(ratio <= 1.0 for ratio in ratios)}
     return str(counts[what]) if what in counts else shown({"worst": max(ratios)}[what], "more")
 
 

@@ -6,8 +6,9 @@ The best of a row is bold; figures that look equal as printed are bold alike.
 from __future__ import annotations
 
 import json
+import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from costhub.cards.tables import TableColumn, markdown_table, number, plain_tabl
 from costhub.dataset.schema import document
 from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION
 from scripts.tables.figures import count, read, version_of
-from scripts.tables.networks import ENGINE_TITLES, best_of_float32
+from scripts.tables.networks import ENGINE_TITLES
 from scripts.tables.search import LIGHT
 
 MODELS = EMBEDDED / "models"
@@ -39,8 +40,8 @@ LIBRARIES = {
     "openvino": "OpenVINO",
 }
 """Form of a network in the results -> title; a form that no row has gets no column."""
-ENGINES = "engines_emeraldrapids_now"
-"""The results of whole networks beside other engines, with today's code."""
+ENGINES, ENGINES_BF16 = "engines_graniterapids", "engines_bf16_graniterapids"
+"""The results of whole networks beside other engines, with today's code: of a run in float32, and of one in bfloat16."""
 SHORT = {
     "BERT-base, 128 tokens": "BERT-base",
     "GPT-2, 128 tokens": "GPT-2",
@@ -76,22 +77,36 @@ def network_front(results: Path) -> str:
 
 
 def engines_front(results: Path) -> str:
-    """One line per engine and one column per network, in float32; costhub's with the seconds until it was compiled."""
-    rows = [row for row in read(results, ENGINES)["rows"] if row["precision"] == "float32" and row["latency"]]
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    best = {name: f"{best_of_float32([row for row in rows if row['network'] == name]):.1f}" for name in networks}
-    lines = []
+    """One line per engine and precision, one column per network; costhub's with the time until it was compiled.
+
+    The best of each precision is bold.
+    """
+    of_float32 = _of_precision(read(results, ENGINES)["rows"], "float32")
+    of_bfloat16 = _of_precision(read(results, ENGINES_BF16)["rows"], "bfloat16")
+    networks = list(dict.fromkeys(row["network"] for row in of_float32))
+    lines = [*_engine_lines(of_float32, ""), *_engine_lines(of_bfloat16, ", bfloat16")]
+    columns = [TableColumn("engine", "ms, 2 threads")]
+    columns += [TableColumn(name, SHORT.get(name, name), align="right") for name in networks]
+    more = f"bfloat16, in a run of its own: `docs/results/{ENGINES_BF16}.json`."
+    return f"{markdown_table(lines, columns)}\n\n{source(results, ENGINES, more=more)}"
+
+
+def _of_precision(rows: Iterable[Mapping[str, Any]], precision: str) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["precision"] == precision and row["latency"]]
+
+
+def _engine_lines(rows: Sequence[Mapping[str, Any]], precision: str) -> Iterator[dict[str, str]]:
+    best: dict[str, float] = {}
+    for row in rows:
+        best[row["network"]] = min(row["latency"]["median_us"] / 1e3, best.get(row["network"], math.inf))
     for engine in dict.fromkeys(row["engine"] for row in rows):
-        line = {"engine": ENGINE_TITLES[engine].removesuffix(", float32")}
+        line = {"engine": ENGINE_TITLES[engine].split(", ")[0] + precision}
         for row in (row for row in rows if row["engine"] == engine):
             ms = f"{row['latency']['median_us'] / 1e3:.1f}"
             spent = [row.get(key) for key in ("reading_s", "seconds", "compile_s")]
             after = "" if None in spent else f" ({_duration(sum(spent))})"
-            line[row["network"]] = bold(ms, ms == best[row["network"]]) + after
-        lines.append(line)
-    columns = [TableColumn("engine", "ms, 2 threads")]
-    columns += [TableColumn(name, SHORT.get(name, name), align="right") for name in networks]
-    return f"{markdown_table(lines, columns)}\n\n{source(results, ENGINES)}"
+            line[row["network"]] = bold(ms, ms == f"{best[row['network']]:.1f}") + after
+        yield line
 
 
 def _duration(seconds: float) -> str:

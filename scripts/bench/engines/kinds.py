@@ -9,7 +9,15 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from scripts.bench.engines.shapes import Convolution, Shape, Shapes, read_attention, read_convolution, read_product
+from scripts.bench.engines.shapes import (
+    PAIRS,
+    Convolution,
+    Shape,
+    Shapes,
+    read_attention,
+    read_convolution,
+    read_product,
+)
 
 CONV_3X3, CONV_1X1, CONV_OTHER, DEPTHWISE = "conv 3x3", "conv 1x1", "other conv", "depthwise conv"
 MATMUL, ATTENTION = "matmul", "attention"
@@ -162,7 +170,7 @@ def _by(sizes: Shape | None) -> str:
 
 
 def flop_of(call: KernelCall) -> int | None:
-    """The multiplications and additions of a convolution or a product with weights; None where they are unknown.
+    """The multiplications and additions of a convolution, or of a product with weights or in matrix units, if known.
 
     What is fused with it is not counted, nor are sums that the kernel computes and leaves out.
 
@@ -178,6 +186,8 @@ def flop_of(call: KernelCall) -> int | None:
         return 2 * images * found.outputs * prod(places) * found.terms if places else None
     if kind == MATMUL and (sizes := read_product(call.name, call.shapes, call.out)):
         return 2 * prod(sizes)
+    if kind == ATTENTION and PAIRS in call.name and (heads := read_attention(call.shapes, call.out)):
+        return 2 * prod(heads)
     return None
 
 

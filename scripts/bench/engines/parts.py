@@ -91,6 +91,10 @@ def main(
 def check_matrix_units(parts: Sequence[str], precision: str) -> None:
     """Refuses parts of the compilation for matrix units where nothing would use these.
 
+    Args:
+        parts: Of `PARTS` and `PASSES`.
+        precision: As for `Lowering`.
+
     Raises:
         UsageError: The precision is another one, or this machine has none.
     """
@@ -126,16 +130,23 @@ def compared(
     libraries = {without: place / f"without-{without}.so" for without in (part, None)}
     for without, library in libraries.items():
         compile_tuned(network.program, searched, library, threads=threads, lowering=lowering, part=without)
-    # In one process: two processes of the same library may differ by more than the two forms do.
-    with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S), is_shared=False) as child:
-        work = partial(in_turn, [str(library) for library in libraries.values()], network.inputs, threads, rounds)
-        before, after = np.array(child.call(work, timeout_s=_TIMEOUT_S))
-    low, middle, high = np.quantile(after / before, [0.25, 0.5, 0.75])
+    paths, runs = [str(library) for library in libraries.values()], []
+    # In one process: two processes of the same library may differ by more than the two forms do. And in a second one
+    # in the other order: of two equal libraries, the one that is loaded later may be faster by several percent.
+    for order in (paths, paths[::-1]):
+        with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S), is_shared=False) as child:
+            work = partial(in_turn, order, network.inputs, threads, -(-rounds // 2))
+            found = dict(zip(order, child.call(work, timeout_s=_TIMEOUT_S), strict=True))
+        runs.append(np.array([found[path] for path in paths]))
+    ratios = [after / before for before, after in runs]
+    before, after = np.concatenate(runs, axis=1)
+    low, high = np.quantile(np.concatenate(ratios), [0.25, 0.75])
     return {
         "network": title_of_network(name),
         "without_ms": float(np.median(before)),
         "with_ms": float(np.median(after)),
-        **{"ratio": float(middle), "ratio_low": float(low), "ratio_high": float(high)},
+        "ratio": float(np.sqrt(np.prod([np.median(each) for each in ratios]))),
+        **{"ratio_low": float(low), "ratio_high": float(high), "orders": len(runs)},
         **{"threads": threads, "rounds": rounds, "precision": precision},
     }
 

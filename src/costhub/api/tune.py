@@ -108,8 +108,8 @@ class TuneOptions:
     torch."""
     precision: str = "float32"
     """What a network's convolutions and dense layers multiply: float32, or bf16 (bfloat16, with sums in float32). The
-    latter is about twice as fast on AMD's CPUs with AVX512-BF16, faster still in Intel's matrix units (AMX), where
-    attention's products are included, slower where a virtual machine hides those, and refused without AVX512-BF16;
+    latter is about twice as fast on AMD's CPUs with AVX512-BF16, faster still in Intel's matrix units (AMX; there, both
+    products of attention as well), slower where a virtual machine hides these units, and refused without AVX512-BF16;
     inputs and weights are rounded to 8 binary digits."""
     torch_compile: bool = False
     """Time networks under ``torch.compile`` as well, which takes a minute or more."""

@@ -112,7 +112,7 @@ def test_whatever_the_tiles_the_sums_are_the_same(name: str) -> None:
         np.testing.assert_allclose(tensors[-1].numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "fewest"), [("image", 9), ("flat", 8), ("dense", 8)])
+@pytest.mark.parametrize(("name", "fewest"), [("image", 9), ("flat", 8), ("dense", 8), ("heads", 8)])
 def test_tiles_of_few_rows_are_refused_where_others_fit(name: str, fewest: int) -> None:
     names = [
         str(instruction.attrs[0])

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from tvm import relax
 
 from costhub.collector.workloads.bfloat16_heads import Factor, head_product, paired_head_columns, paired_head_rows
-from costhub.collector.workloads.packed_products import rows_of_tiles
+from costhub.collector.workloads.packed_products import pack_products, rows_of_tiles
 from costhub.dataset.tile_intrinsics import MATRICES, VECTORS
 from tests.collector.workloads.test_bfloat16_pairs import beside_torch, bf16, computed, draw
 
@@ -83,35 +84,45 @@ def test_other_products_of_attention_stay_float32(rows: int, unit: str) -> None:
 
 
 class Shared(nn.Module):
-    """A product whose second factor is returned as well, and one of unequal numbers of heads."""
+    """A product whose second factor is returned as well, and one with a matrix."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         heads = torch.unflatten(x, 2, (2, -1)).transpose(1, 2)
         return torch.cat([heads @ heads.transpose(2, 3), heads], -1) + heads @ torch.ones(32, 1)
 
 
-def test_a_factor_may_be_read_by_others_and_products_of_fewer_heads_stay_float32() -> None:
+def test_a_factor_may_be_read_by_others() -> None:
     found, expected, called = beside_torch(Shared, torch.rand(1, 48, 64), MATRICES)
 
     np.testing.assert_allclose(found, expected, rtol=0.02)
     assert called["column_pairs"] == 1
 
 
-class Outer(nn.Module):
-    """The product of a tensor and its own transpose, with a depth that no tile holds, or few columns."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x @ x.transpose(1, 2)
-
-
 @pytest.mark.parametrize(
-    ("rows", "depth", "is_paired"), [(32, 16, True), (32, 15, False), (7, 64, False), (9, 64, True)]
+    ("shapes", "is_paired"),
+    [
+        (((2, 32, 16), (2, 16, 32)), True),
+        (((2, 8, 64), (2, 64, 8)), True),
+        (((2, 32, 15), (2, 15, 32)), False),
+        (((2, 7, 64), (2, 64, 32)), False),
+        (((2, 32, 64), (2, 64, 7)), False),
+        (((2, 3, 32, 64), (3, 64, 32)), False),  # the same second factors for both of the first
+        (((32, 64), (64, 32)), False),
+    ],
 )
-def test_a_product_that_tiles_would_mostly_waste_stays_float32(rows: int, depth: int, *, is_paired: bool) -> None:
-    found, expected, called = beside_torch(Outer, torch.rand(2, rows, depth), MATRICES)
+def test_products_that_tiles_would_mostly_waste_and_those_without_heads_stay_float32(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], *, is_paired: bool
+) -> None:
+    given = [relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in zip("ab", shapes, strict=True)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", given, {"num_input": 2}):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.matmul(*given))
+        builder.emit_func_output(out)
 
-    np.testing.assert_allclose(found, expected, rtol=0.02)
-    assert (called["column_pairs"] == 1) == is_paired
+    packed = pack_products(builder.get(), LANES, bf16_unit=MATRICES)
+
+    assert any("column_pairs" in each.name_hint for each in packed.get_global_vars()) == is_paired
 
 
 def test_rows_are_added_where_that_takes_notably_fewer_tiles() -> None:

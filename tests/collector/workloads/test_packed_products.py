@@ -76,7 +76,18 @@ class Broadcast(nn.Module):
         return self.norm(self.layer(x) * x[:, :1]) + self.layer(x) * 0.5 + x[:1, :, :1]
 
 
-@pytest.mark.parametrize("network", [Perceptron, Heads, Attention, Joint, Broadcast])
+class Gate(nn.Module):
+    """A column of numbers, one for each row, that a wider tensor is multiplied by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(self.layer(x))
+
+
+@pytest.mark.parametrize("network", [Perceptron, Heads, Attention, Joint, Broadcast, Gate])
 @pytest.mark.parametrize("lanes", [4, 16])
 def test_outputs_are_those_of_torch(network: type[nn.Module], lanes: int) -> None:
     torch.manual_seed(0)

@@ -50,6 +50,8 @@ def results(tmp_path: Path) -> Path:
             ("n", "openvino", "bfloat16", 10.0),
             ("m", "costhub", "float32", 50.0),
             ("m", "torch", "float32", 60.0),
+            ("n", "costhub-bf16", "bfloat16", 12.0),
+            ("m", "costhub-bf16", "bfloat16", 40.0),
         )
     ]
     (tmp_path / "engines.json").write_text(json.dumps({"rows": engines}))
@@ -76,6 +78,9 @@ def results(tmp_path: Path) -> Path:
         ("standing engines networks", "2"),
         ("standing engines fastest", "1"),
         ("standing engines worst", "10 %"),
+        ("standing engines networks costhub-bf16", "2"),
+        ("standing engines fastest costhub-bf16", "1"),
+        ("standing engines worst costhub-bf16", "20 %"),
         ("collection_hours 72000 least", "2"),
         ("collection_hours 72000 median", "3"),
         ("collection_hours 72000 most", "10"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.bench.common.machine import RESULTS
-from scripts.tables.front import ENGINES, box, engines_front, network_front, ranking_front, recipe_on
+from scripts.tables.front import ENGINES, ENGINES_BF16, box, engines_front, network_front, ranking_front, recipe_on
 from scripts.tables.search import LIGHT
 
 ABOUT = {"machine": "m", "date": "2026-01-02T03:04:05", "versions": {"costhub": "1.0"}}
@@ -70,12 +70,23 @@ def test_engines_are_lines_and_the_best_of_a_network_is_bold(tmp_path: Path) -> 
     ]
     rows.append({"network": "ResNet-18", "engine": "torch", "precision": "float32", "latency": None})
     (tmp_path / f"{ENGINES}.json").write_text(json.dumps({**ABOUT, "rows": rows}))
+    both = [
+        {"network": "ResNet-18", "engine": engine, "precision": precision, "latency": {"median_us": 1e3 * ms}, **more}
+        for engine, precision, ms, more in (
+            ("torch", "float32", 0.1, {}),
+            ("openvino", "bfloat16", 2.4, {}),
+            ("costhub-bf16", "bfloat16", 2.6, spent),
+        )
+    ]
+    (tmp_path / f"{ENGINES_BF16}.json").write_text(json.dumps({**ABOUT, "rows": both}))
 
     title, _, *lines = engines_front(tmp_path).splitlines()
 
     assert title == "| ms, 2 threads | ResNet-18 | GPT-2, 1 token |"
     assert lines[:2] == ["| OpenVINO | 13.3 | **1.0** |", "| costhub | **13.2** (95 s) | **1.0** (2 min) |"]
-    assert lines[2] == ""
+    assert lines[2:4] == ["| OpenVINO, bfloat16 | **2.4** | - |", "| costhub, bfloat16 | 2.6 (95 s) | - |"]
+    assert lines[4] == ""
+    assert f"{ENGINES_BF16}.json" in lines[5]
 
 
 def test_the_front_page_bolds_every_figure_that_is_printed_as_the_best_of_its_row() -> None:

@@ -221,11 +221,12 @@ def _microarchitecture(facts: dict[str, str], flags: set[str], l3_bytes: int | N
 
 
 def _with_matrix_units(guess: str, l3_bytes: int | None) -> str:
-    """An Intel CPU that has them, whose model is unknown: archspec's guess, if it is newer than those known here."""
-    described = archspec.cpu.TARGETS.get(guess)
-    if guess not in LARGEST_L3_MIB and described is not None and "amx_tile" in described.features:
+    """An Intel CPU that has them, whose model is unknown: the newer of archspec's guess and of what the L3 tells."""
+    described, names = archspec.cpu.TARGETS.get(guess), list(LARGEST_L3_MIB)
+    if guess not in names and described is not None and "amx_tile" in described.features:
         return guess
-    return next(name for name, largest in LARGEST_L3_MIB.items() if (l3_bytes or 0) <= largest * (1 << 20))
+    found = next(name for name, largest in LARGEST_L3_MIB.items() if (l3_bytes or 0) <= largest * (1 << 20))
+    return max(found, guess, key=names.index) if guess in names else found
 
 
 def _vendor(facts: dict[str, str]) -> str:

@@ -5,8 +5,9 @@ network runs, so both are rounded each time. They are read where they lie: a per
 move heads to the front, needs no copy of its own.
 
 As in `bfloat16_pairs`, which two terms of a sum form a pair makes no difference. Here the first `stored` terms of a sum
-are paired with its last `stored` terms. Where there are fewer than twice as many, the two overlap, and in the second
-place a term that is in both is a zero. So rows are read in whole vectors, however long the sum is.
+are paired with its last `stored` terms. With fewer than twice as many terms, the two overlap; a term in both counts
+once, as a first one, and is a zero where it would be a second one. So rows are read in whole vectors, however long the
+sum is.
 """
 
 from __future__ import annotations
