@@ -90,7 +90,7 @@ def test_operators_are_told_apart_by_their_structure(name: str) -> None:
     [
         ("conv", pair_convolution((1, 2, 9, 9, 8), (2, 2, 3, 3, 8, 16), (1, 1), (1, 1))),
         ("pointwise", pair_convolution((1, 2, 9, 9, 8), (2, 2, 1, 1, 8, 16), (1, 1), (1, 1))),
-        ("matmul", packed_product(6, 8, 32, 16, pair_rows=6)),
+        ("matmul", packed_product(6, 8, 32, 16, pairs=True)),
         ("batch_matmul", head_product((3, 6, 16), (6, 16), 16, 16)),
         ("elementwise", paired_rows(6, 8)),
     ],

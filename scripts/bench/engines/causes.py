@@ -9,9 +9,10 @@ from unittest.mock import patch
 
 PARTS = FETCHING, ONE_PASS = ("fetching", "one-pass")
 """Parts of the compilation of a network: fetching weights, and one pass for kernels that no search touches."""
-MATRIX_PASSES = ATTENTION, FULL_TILES = ("attention-in-bfloat16", "full-tiles")
-"""Those of `PASSES` that concern matrix units only."""
-PASSES = SOFTMAX, NORMS, PACKING, *_ = ("softmax-in-lanes", "norms-in-lanes", "packed-weights", *MATRIX_PASSES)
+PASSES = SOFTMAX, NORMS, PACKING, ATTENTION = (
+    *("softmax-in-lanes", "norms-in-lanes", "packed-weights"),
+    "attention-in-bfloat16",  # in matrix units only
+)
 """Passes without which a network has other kernels, so that these are searched as well."""
 
 
@@ -30,7 +31,6 @@ def without(part: str | None) -> Iterator[None]:
         SOFTMAX: (relax_import, {"_softmax_in_lanes": _without_lanes(relax_import.softmax_of_tvm)}),
         NORMS: (packed_products._Packer._cls, {"_norm": lambda _, call: call}),  # TVM's wrapper delegates to it
         ATTENTION: (packed_products._Packer._cls, {"_heads": lambda _, call: call}),
-        FULL_TILES: (packed_products, {"rows_of_tiles": packed_products.padded_rows}),
         PACKING: (packed_products, {"_MOST_ADDED": -1.0}),  # not even no columns may be added
     }
     if part not in replaced:

@@ -21,7 +21,7 @@ from costhub.isolation.child import Child
 from costhub.isolation.limits import Limits
 from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import checkout_path
-from scripts.bench.engines.causes import MATRIX_PASSES, PARTS, PASSES
+from scripts.bench.engines.causes import ATTENTION, PARTS, PASSES
 from scripts.bench.engines.export import export_network
 from scripts.bench.engines.networks import check_networks, title_of_network
 from scripts.bench.engines.search import (
@@ -89,7 +89,7 @@ def main(
 
 
 def check_matrix_units(parts: Sequence[str], precision: str) -> None:
-    """Refuses parts of the compilation for matrix units where nothing would use these.
+    """Refuses a part of the compilation for matrix units where nothing would use these.
 
     Args:
         parts: Of `PARTS` and `PASSES`.
@@ -100,9 +100,8 @@ def check_matrix_units(parts: Sequence[str], precision: str) -> None:
     """
     import tvm
 
-    given = [part for part in parts if part in MATRIX_PASSES]
-    if given and (precision != BF16 or not has_matrix_units(tvm.target.Target(local_target()))):
-        raise click.UsageError(f"--part {given[0]} needs --precision {BF16}, and a machine with matrix units (AMX).")
+    if ATTENTION in parts and (precision != BF16 or not has_matrix_units(tvm.target.Target(local_target()))):
+        raise click.UsageError(f"--part {ATTENTION} needs --precision {BF16}, and a machine with matrix units (AMX).")
 
 
 def compared(

@@ -24,8 +24,7 @@ MOST_LANES = 16
 """Columns of a tile: as many float32 as a row holds."""
 MOST_PAIRS = 16
 REGISTERS = 8
-TILE_ROWS = 16
-"""Most rows of a tile register."""
+_MOST_ROWS = 16
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux, arch/x86/include/uapi/asm/prctl.h and Documentation/arch/x86/xstate.rst."""
 
@@ -79,7 +78,7 @@ class TileShape:
     @property
     def tiles(self) -> int:
         """Tiles of a block."""
-        return -(-self.places // TILE_ROWS)
+        return -(-self.places // _MOST_ROWS)
 
     @property
     def rows(self) -> int:

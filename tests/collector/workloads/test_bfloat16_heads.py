@@ -9,7 +9,7 @@ from torch import nn
 from tvm import relax
 
 from costhub.collector.workloads.bfloat16_heads import Factor, head_product, paired_head_columns, paired_head_rows
-from costhub.collector.workloads.packed_products import pack_products, rows_of_tiles
+from costhub.collector.workloads.packed_products import pack_products
 from costhub.dataset.tile_intrinsics import MATRICES, VECTORS
 from tests.collector.workloads.test_bfloat16_pairs import beside_torch, bf16, computed, draw
 
@@ -123,17 +123,3 @@ def test_products_that_tiles_would_mostly_waste_and_those_without_heads_stay_flo
     packed = pack_products(builder.get(), LANES, bf16_unit=MATRICES)
 
     assert any("column_pairs" in each.name_hint for each in packed.get_global_vars()) == is_paired
-
-
-def test_rows_are_added_where_that_takes_notably_fewer_tiles() -> None:
-    for rows in range(1, 600):
-        found = rows_of_tiles(rows)
-        full = -(-rows // 16)
-        assert rows <= found < rows + 16
-        assert tiles_of(found) <= max(1, full) / 0.9
-        assert found == rows or tiles_of(found) == full < tiles_of(rows)
-
-
-def tiles_of(rows: int) -> int:
-    """The fewest tiles of 16 rows: two lie side by side, the second of which may be half empty."""
-    return min(rows // size * -(-size // 16) for size in range(1, 33) if rows % size == 0)

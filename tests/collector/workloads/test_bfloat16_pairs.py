@@ -82,7 +82,7 @@ def test_a_product_of_pairs_is_that_of_the_rounded_numbers(rows: int, depth: int
         computed(paired_rows(rows, depth, (padded_rows(rows), depth // 2)), data),
         computed(paired_columns(depth, columns, lanes), weights),
     )
-    found = computed(packed_product(rows, depth // 2, columns, lanes, pair_rows=padded_rows(rows)), *pairs)
+    found = computed(packed_product(rows, depth // 2, columns, lanes, pairs=True), *pairs)
 
     np.testing.assert_allclose(found, bf16(data) @ bf16(weights), rtol=1e-5, atol=1e-5)
 
@@ -93,7 +93,7 @@ def test_zeros_at_the_end_of_a_row_add_nothing() -> None:
     pairs = computed(paired_rows(5, 34, (5, 32)), data), computed(paired_columns(34, 32, 16, 32), weights)
 
     assert [value.shape for value in pairs] == [(5, 32), (2, 32, 16)]
-    found = computed(packed_product(5, 32, 32, 16, pair_rows=5), *pairs)
+    found = computed(packed_product(5, 32, 32, 16, pairs=True), *pairs)
     np.testing.assert_allclose(found, bf16(data) @ bf16(weights), rtol=1e-5, atol=1e-5)
 
 

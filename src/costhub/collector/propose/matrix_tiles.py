@@ -15,23 +15,12 @@ from functools import cache
 from typing import Any
 
 from costhub.dataset.tile_intrinsics import REGISTERS_SCOPE, TABLE_LOCK, register_tile
-from costhub.dataset.tile_ir import (
-    ADD,
-    FLAT,
-    IMAGE,
-    LINE,
-    ROWS,
-    STORE,
-    TILE_ROWS,
-    ZERO,
-    TileShape,
-    pairs_at_a_time,
-)
+from costhub.dataset.tile_ir import ADD, FLAT, IMAGE, LINE, ROWS, STORE, ZERO, TileShape, pairs_at_a_time
 from costhub.errors import WorkloadError
 
 MARK = "costhub.tile"
 """Annotation of a block that an intrinsic computes: a step, a form, and of sums the places that stay together."""
-SHAPES = ((2, 2 * TILE_ROWS), (4, TILE_ROWS), (1, 4 * TILE_ROWS))
+SHAPES = ((2, 32), (4, 16), (1, 64))
 """Most blocks of columns and most places of a tile: any two sizes up to these leave registers for the factors."""
 _TILED = "meta_schedule.tiling_structure"
 _FEW_ROWS = 7

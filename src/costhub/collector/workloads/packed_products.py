@@ -53,7 +53,7 @@ from costhub.collector.workloads.relax_calls import (
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
 from costhub.dataset.tile_intrinsics import MATRICES
-from costhub.dataset.tile_ir import MOST_PAIRS, TILE_ROWS, pairs_at_a_time
+from costhub.dataset.tile_ir import MOST_PAIRS, pairs_at_a_time
 
 PRODUCT = "matmul_packed"
 """Name of the block of such a product in float32."""
@@ -65,8 +65,6 @@ _MOST_ADDED = 0.1
 """Columns of zeros, as a share of the weights, that may be added so that the vector length divides them."""
 _FEWEST = 8
 """Rows and columns of a product of two activations that fill half a tile of matrix units."""
-_WORTH_IT = 0.9
-"""Tiles with added rows, as a share of those without, up to which rows are added."""
 _FEW, _MOST = 6, 14
 """Rows of a tile that keeps a vector unit busy and its sums in registers."""
 
@@ -107,22 +105,7 @@ def padded_rows(rows: int) -> int:
     return padded
 
 
-def rows_of_tiles(rows: int) -> int:
-    """The rows that matrix units compute: as many as given, or a few more, if that takes notably fewer tiles.
-
-    Example:
-        >>> rows_of_tiles(128), rows_of_tiles(197), rows_of_tiles(196), rows_of_tiles(5)
-        (128, 208, 196, 5)
-    """
-    if rows <= TILE_ROWS:
-        return rows
-    # Of two tiles of rows side by side, the second may be half empty; more leave no register for other columns.
-    sizes = [size for size in range(1, 2 * TILE_ROWS + 1) if rows % size == 0]
-    exact, full = min(rows // size * -(-size // TILE_ROWS) for size in sizes), -(-rows // TILE_ROWS)
-    return rows if full > _WORTH_IT * exact else full * TILE_ROWS
-
-
-def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pair_rows: int | None = None) -> Any:
+def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bool = False) -> Any:
     """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
 
     If more rows are computed than given, they repeat the last one and are not written. Pairs are stored with such rows,
@@ -133,9 +116,9 @@ def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pair_rows
         depth: Number of terms in the sum for each output; of pairs of terms, if the arguments hold pairs.
         columns: Columns of the product.
         lanes: Columns stored side by side.
-        pair_rows: If the arguments hold pairs of bfloat16 (`bfloat16_pairs`), the rows of pairs; None if they do not.
+        pairs: Whether the arguments hold pairs of bfloat16 (`bfloat16_pairs`).
     """
-    pairs, computed = pair_rows is not None, pair_rows or padded_rows(rows)
+    computed = padded_rows(rows)
     shape = [extent(computed if pairs else rows), extent(depth)]
     data = te.placeholder(shape, "float32", name="data")
     weights = te.placeholder([extent(columns // lanes), shape[1], extent(lanes)], "float32", name="weights")
@@ -194,16 +177,14 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
         data, wide, pairs = call.args[0], columns + added, bool(self.bf16_unit) and depth % 2 == 0
         if pairs:
-            computed = rows_of_tiles(rows) if self.bf16_unit == MATRICES else padded_rows(rows)
-            stored = self._stored_pairs(depth // 2)
+            computed, stored = padded_rows(rows), self._stored_pairs(depth // 2)
             columns_of_pairs = paired_columns(depth, wide, lanes, stored)
             packed = self._made(columns_of_pairs, "weight_pairs", weights, [wide // lanes, stored, lanes])
             rows_of_pairs = paired_rows(rows, depth, (computed, stored))
             data, depth = self._made(rows_of_pairs, "row_pairs", data, [computed, stored]), stored
         else:
-            computed = None
             packed = self.builder_.emit(relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes)))
-        function = packed_product(rows, depth, wide, lanes, pair_rows=computed)
+        function = packed_product(rows, depth, wide, lanes, pairs=pairs)
         kernel = self.builder_.add_func(function, PAIR_PRODUCT if pairs else PRODUCT)
         product = relax.op.call_tir(kernel, [data, packed], relax.TensorType([rows, wide], "float32"))
         return relax.op.strided_slice(self.builder_.emit(product), [1], [0], [columns]) if added else product
@@ -216,7 +197,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         (*heads, rows, depth), (*same, _, columns) = one.extents, other.extents
         if heads != same or min(rows, columns) < _FEWEST or depth < MOST_PAIRS:
             return call
-        computed = rows_of_tiles(rows), columns + -columns % self.lanes
+        computed = padded_rows(rows), columns + -columns % self.lanes
         stored = -(-depth // (2 * MOST_PAIRS)) * MOST_PAIRS
         shapes = [*heads, computed[0], stored], [*heads, computed[1] // self.lanes, stored, self.lanes]
         functions = (

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner
 
 from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
@@ -19,7 +18,7 @@ from costhub.search.whole_network.engines import openvino_precision
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.__main__ import commands
 from scripts.bench.common.fresh import checkout_path
-from scripts.bench.engines.causes import FULL_TILES, MATRIX_PASSES, PASSES, without
+from scripts.bench.engines.causes import ATTENTION, PASSES, without
 from scripts.bench.engines.compare import NetworkRows, Settings
 from scripts.bench.engines.export import ExportedNetwork, export_network
 from scripts.bench.engines.forms import ENGINES, environment, load_engine, load_tuned, relative_error
@@ -163,7 +162,7 @@ def test_the_error_is_relative_to_each_output() -> None:
         (["engines", "--threads", "999"], "all cores"),
         (["engines", "--network", "resnet19"], "resnet18"),
         (["engines", "--engine", "tflite"], "torch"),
-        (["parts", "--part", "full-tiles"], "needs --precision bf16"),
+        (["parts", "--part", "attention-in-bfloat16"], "needs --precision bf16"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(words: list[str], told: str) -> None:
@@ -174,17 +173,13 @@ def test_wrong_options_are_refused_before_anything_runs(words: list[str], told: 
 
 
 @pytest.mark.parametrize("part", PASSES)
-def test_without_a_pass_a_network_has_other_kernels(part: str, tmp_path: Path) -> None:
-    mcpu, precision = ("sapphirerapids", BF16) if part in MATRIX_PASSES else ("haswell", FLOAT32)
+def test_without_a_pass_a_network_has_other_kernels(part: str) -> None:
+    mcpu, precision = ("sapphirerapids", BF16) if part == ATTENTION else ("haswell", FLOAT32)
     lowering = Lowering(fast_math=True, layout=BLOCKED, precision=precision)
     target = json.dumps({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": mcpu, "num-cores": 1})
-    network = "bert_tiny"
-    if part == FULL_TILES:  # 128 rows fill their tiles
-        network = str(tmp_path / "layer.pt2")
-        torch.export.save(torch.export.export(torch.nn.Linear(64, 48).eval(), (torch.rand(197, 64),)), network)
 
     def kernels() -> set[str]:
-        found = extract_kernels(network, target, KernelBounds(0.0, 0.0, 2.0**28), lowering)
+        found = extract_kernels("bert_tiny", target, KernelBounds(0.0, 0.0, 2.0**28), lowering)
         return {kernel.workload_id for kernel in found.tasks}
 
     with without(part):
