@@ -41,7 +41,7 @@ LIBRARIES = {
 }
 """Form of a network in the results -> title; a form that no row has gets no column."""
 ENGINES, ENGINES_BF16 = "engines_graniterapids", "engines_bf16_graniterapids"
-"""The results of whole networks beside other engines, with today's code: of a run in float32, and of one in bfloat16."""
+"""The results of whole networks beside other engines, with today's code: a run in float32, and one in bfloat16."""
 SHORT = {
     "BERT-base, 128 tokens": "BERT-base",
     "GPT-2, 128 tokens": "GPT-2",

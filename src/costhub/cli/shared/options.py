@@ -141,9 +141,9 @@ precision_option = click.option(
     default="float32",
     show_default=True,
     help="What a network's convolutions and dense layers multiply: float32, or bf16 (bfloat16, with sums in float32), "
-    "about twice as fast on AMD's CPUs with AVX512-BF16, faster still in Intel's matrix units (AMX; there, both products "
-    "of attention as well), slower where a virtual machine hides these units, and refused without AVX512-BF16; inputs "
-    "and weights are rounded to 8 binary digits.",
+    "about twice as fast on AMD's CPUs with AVX512-BF16, faster still in Intel's matrix units (AMX; there, both "
+    "products of attention as well), slower where a virtual machine hides these units, and refused without "
+    "AVX512-BF16; inputs and weights are rounded to 8 binary digits.",
 )
 seed_option = click.option(
     "--seed",
