@@ -103,8 +103,8 @@ def _engine_lines(rows: Sequence[Mapping[str, Any]], precision: str) -> Iterator
         line = {"engine": ENGINE_TITLES[engine].split(", ")[0] + precision}
         for row in (row for row in rows if row["engine"] == engine):
             ms = f"{row['latency']['median_us'] / 1e3:.1f}"
-            spent = [row.get(key) for key in ("reading_s", "seconds", "compile_s")]
-            after = "" if None in spent else f" ({_duration(sum(spent))})"
+            spent = [row[key] for key in ("reading_s", "seconds", "compile_s") if row.get(key) is not None]
+            after = f" ({_duration(sum(spent))})" if len(spent) == 3 else ""
             line[row["network"]] = bold(ms, ms == f"{best[row['network']]:.1f}") + after
         yield line
 
