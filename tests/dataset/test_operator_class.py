@@ -7,9 +7,7 @@ import tvm
 from tvm import te, topi
 from tvm.s_tir.meta_schedule.testing import te_workload
 
-from costhub.collector.workloads.bfloat16_heads import head_product
-from costhub.collector.workloads.bfloat16_pairs import pair_convolution, paired_rows
-from costhub.collector.workloads.packed_products import packed_product
+from costhub.collector.workloads.bfloat16_pairs import pair_convolution, pair_product, paired_rows
 from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.operator_class import FAMILIES, classify
 
@@ -90,8 +88,8 @@ def test_operators_are_told_apart_by_their_structure(name: str) -> None:
     [
         ("conv", pair_convolution((1, 2, 9, 9, 8), (2, 2, 3, 3, 8, 16), (1, 1), (1, 1))),
         ("pointwise", pair_convolution((1, 2, 9, 9, 8), (2, 2, 1, 1, 8, 16), (1, 1), (1, 1))),
-        ("matmul", packed_product(6, 8, 32, 16, pairs=True)),
-        ("batch_matmul", head_product((3, 6, 16), (6, 16), 16, 16)),
+        ("matmul", pair_product((6, 32), (6, 32), 8, 16)),
+        ("batch_matmul", pair_product((3, 6, 16), (6, 16), 16, 16)),
         ("elementwise", paired_rows(6, 8)),
     ],
 )

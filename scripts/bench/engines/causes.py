@@ -10,10 +10,10 @@ from unittest.mock import patch
 PARTS = FETCHING, ONE_PASS = ("fetching", "one-pass")
 """Parts of the compilation of a network: fetching weights, and one pass for kernels that no search touches."""
 PASSES = SOFTMAX, NORMS, PACKING, ATTENTION = (
-    *("softmax-in-lanes", "norms-in-lanes", "packed-weights"),
-    "attention-in-bfloat16",  # in matrix units only
+    *("softmax-in-lanes", "norms-in-lanes", "packed-weights", "attention-in-bfloat16"),
 )
-"""Passes without which a network has other kernels, so that these are searched as well."""
+"""Passes without which a network has other kernels, so that these are searched as well; the last is of matrix units
+only."""
 
 
 @contextmanager

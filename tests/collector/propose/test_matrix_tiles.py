@@ -19,7 +19,7 @@ from costhub.collector.device.local import local_target
 from costhub.collector.propose.matrix_tiles import SHAPES
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import BLOCKED, DesignSpace, find_space
-from costhub.collector.workloads.bfloat16_heads import head_product
+from costhub.collector.workloads.bfloat16_pairs import pair_product
 from costhub.dataset.tile_intrinsics import has_matrix_units
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import argument_shapes
@@ -41,7 +41,7 @@ class Scores(nn.Module):
 
 
 def heads(shape: tuple[int, ...], most: tuple[int, int], stored: int) -> Any:
-    return tvm.IRModule({"main": head_product(shape, most, stored, 16).with_attr("global_symbol", "main")})
+    return tvm.IRModule({"main": pair_product(shape, most, stored, 16).with_attr("global_symbol", "main")})
 
 
 WORKLOADS = {

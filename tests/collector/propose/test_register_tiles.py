@@ -34,7 +34,7 @@ from costhub.collector.propose.register_tiles import (
 )
 from costhub.collector.propose.sampler import open_design_space
 from costhub.collector.propose.spaces import BLOCKED, DEFAULT, DesignSpace, best_space, find_space
-from costhub.collector.workloads.bfloat16_heads import head_product
+from costhub.collector.workloads.bfloat16_pairs import pair_product
 from costhub.collector.workloads.relax_import import fuse, import_network
 from costhub.dataset.intrinsics import names_intrinsics
 from costhub.dataset.trace import replay, trace_to_json
@@ -291,7 +291,7 @@ PAIRS = {
         Layer(nn.Linear(24, 48)), torch.rand(1, 37, 24), 16, bf16_unit="vectors"
     ),
     "heads": lambda: tvm.IRModule(
-        {"main": head_product((1, 3, 20, 32), (20, 32), 12, 16).with_attr("global_symbol", "main")}
+        {"main": pair_product((1, 3, 20, 32), (20, 32), 12, 16).with_attr("global_symbol", "main")}
     ),
 }
 

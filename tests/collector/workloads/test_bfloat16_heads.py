@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from tvm import relax
 
-from costhub.collector.workloads.bfloat16_heads import Factor, head_product, paired_head_columns, paired_head_rows
+from costhub.collector.workloads.bfloat16_heads import Factor, paired_head_columns, paired_head_rows
+from costhub.collector.workloads.bfloat16_pairs import pair_product
 from costhub.collector.workloads.packed_products import pack_products
 from costhub.dataset.tile_intrinsics import MATRICES, VECTORS
 from tests.collector.workloads.test_bfloat16_pairs import beside_torch, bf16, computed, draw
@@ -40,7 +41,7 @@ def test_a_product_for_each_head_is_that_of_the_rounded_numbers(
         computed(paired_head_rows(first, most[0], stored), data),
         computed(paired_head_columns(second, most[1], stored, LANES), other),
     )
-    found = computed(head_product((*heads, rows, columns), most, stored, LANES), *pairs)
+    found = computed(pair_product((*heads, rows, columns), most, stored, LANES), *pairs)
 
     expected = bf16(data).transpose(first.axes) @ bf16(other).transpose(second.axes)
     assert found.shape == (*heads, rows, columns)

@@ -17,12 +17,13 @@ from torch.nn import functional
 
 from costhub.collector.workloads.bfloat16_pairs import (
     pair_convolution,
+    pair_product,
     paired_columns,
     paired_filters,
     paired_image,
     paired_rows,
 )
-from costhub.collector.workloads.packed_products import packed_product, padded_rows
+from costhub.collector.workloads.packed_products import padded_rows
 from costhub.dataset.tile_intrinsics import MATRICES, VECTORS
 from costhub.dataset.workload import argument_shapes
 from tests.relax_networks import compiled
@@ -82,7 +83,7 @@ def test_a_product_of_pairs_is_that_of_the_rounded_numbers(rows: int, depth: int
         computed(paired_rows(rows, depth, (padded_rows(rows), depth // 2)), data),
         computed(paired_columns(depth, columns, lanes), weights),
     )
-    found = computed(packed_product(rows, depth // 2, columns, lanes, pairs=True), *pairs)
+    found = computed(pair_product((rows, columns), (padded_rows(rows), columns), depth // 2, lanes), *pairs)
 
     np.testing.assert_allclose(found, bf16(data) @ bf16(weights), rtol=1e-5, atol=1e-5)
 
@@ -93,7 +94,7 @@ def test_zeros_at_the_end_of_a_row_add_nothing() -> None:
     pairs = computed(paired_rows(5, 34, (5, 32)), data), computed(paired_columns(34, 32, 16, 32), weights)
 
     assert [value.shape for value in pairs] == [(5, 32), (2, 32, 16)]
-    found = computed(packed_product(5, 32, 32, 16, pairs=True), *pairs)
+    found = computed(pair_product((5, 32), (5, 32), 32, 16), *pairs)
     np.testing.assert_allclose(found, bf16(data) @ bf16(weights), rtol=1e-5, atol=1e-5)
 
 

@@ -43,12 +43,13 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
 
     if kind == "cpu":
         fields = _detected_by_tvm()
-        if (name := _real_name(fields)) is not None:
-            fields["mcpu"] = name
-        if isa is None and (hidden := hidden_features(fields)):
-            fields["mattr"] = [*fields.get("mattr", ()), *(f"-{feature}" for feature in hidden)]
         if isa is not None:
             fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
+        else:
+            if (name := _real_name(fields)) is not None:
+                fields["mcpu"] = name
+            if hidden := hidden_features(fields):
+                fields["mattr"] = [*fields.get("mattr", ()), *(f"-{feature}" for feature in hidden)]
         return {**fields, "num-cores": threads or core_count()}
     if not tvm.device(kind, 0).exist:
         raise DeviceError(
@@ -194,10 +195,10 @@ def find_by_target(target: Mapping[str, Any]) -> LocalDevice | None:
     """
     cores = target.get("num-cores")
     names = local_names(*([cores] if isinstance(cores, int) else []))
+    detected = _detected_by_tvm()
     for isa, threads in sorted(names.values(), key=lambda limits: limits[0] is not None):
-        own = local_target(isa=isa, threads=threads)
-        detected = {**_detected_by_tvm(), "num-cores": threads} if isa is None else own
-        if _is_same_code(own, target) or _is_same_code(detected, target):
+        is_detected = isa is None and _is_same_code({**detected, "num-cores": threads}, target)
+        if is_detected or _is_same_code(local_target(isa=isa, threads=threads), target):
             return LocalDevice(identify(isa=isa, threads=threads), dict(target), isa)
     return None
 

@@ -1,4 +1,4 @@
-"""Provides the kernels of products of two activations in bfloat16, for many heads at once: rounding and the product.
+"""Provides the kernels that round the factors of products of two activations to bfloat16, for many heads at once.
 
 Attention multiplies queries by keys, and probabilities by values, for each head. Neither factor is known before the
 network runs, so both are rounded each time. They are read where they lie: a permutation of axes, which torch uses to
@@ -18,15 +18,8 @@ from typing import Any
 
 from tvm import te, tirx
 
-from costhub.collector.workloads.bfloat16_pairs import (
-    OPAQUE,
-    PAIR_PRODUCT,
-    PAIRS,
-    pair,
-    product_of_pairs,
-    scheduled,
-)
-from costhub.collector.workloads.relax_calls import FUSABLE, kernel_of
+from costhub.collector.workloads.bfloat16_pairs import OPAQUE, PAIRS, pair, scheduled
+from costhub.collector.workloads.relax_calls import kernel_of
 from costhub.collector.workloads.row_norms import extent
 
 
@@ -108,31 +101,3 @@ def _pair(number: Any, k: Any, depth: int, stored: int) -> Any:
 def _rounding(data: Any, shape: Sequence[int], paired: Any) -> Any:
     pairs = te.compute([extent(size) for size in shape], paired, name=PAIRS)
     return scheduled(kernel_of([data, pairs], OPAQUE))
-
-
-def head_product(shape: Sequence[int], computed: tuple[int, int], stored: int, lanes: int) -> Any:
-    """The kernel of the products, from the pairs of both factors, in float32.
-
-    Args:
-        shape: Of the result: extents of the heads, rows, columns.
-        computed: Rows and columns of the pairs; those beyond the result's are not written to it.
-        stored: Pairs of a sum.
-        lanes: Columns stored side by side.
-    """
-    *heads, rows, columns = shape
-    front, (all_rows, all_columns) = [extent(size) for size in heads], computed
-    first = te.placeholder([*front, extent(all_rows), extent(stored)], "float32", name="first")
-    packed = [*front, extent(all_columns // lanes), extent(stored), extent(lanes)]
-    second = te.placeholder(packed, "float32", name="second")
-    k = te.reduce_axis((0, extent(stored)), name="k")
-
-    def summed(*index: Any) -> Any:
-        *head, m, n = index
-        a, b = first[(*head, m, k)], second[(*head, n // lanes, k, n % lanes)]
-        return te.sum(product_of_pairs(a, b), axis=k)
-
-    product = te.compute([*front, extent(all_rows), extent(all_columns)], summed, name=PAIR_PRODUCT, tag="matmul")
-    out = product
-    if computed != (rows, columns):
-        out = te.compute([*front, extent(rows), extent(columns)], lambda *index: product[index], name="rows")
-    return kernel_of([first, second, out], FUSABLE)

@@ -195,6 +195,35 @@ def pair_convolution(image: Extents, filters: Extents, strides: Extents, dilatio
     return kernel_of([data, weights, out], FUSABLE)
 
 
+def pair_product(shape: Extents, computed: tuple[int, int], stored: int, lanes: int) -> Any:
+    """The kernel of a product of pairs, (rows, stored) by (columns / lanes, stored, lanes), in float32.
+
+    Matrix units read whole tiles, so there may be pairs of more rows and columns than the result has.
+
+    Args:
+        shape: Of the result: rows and columns, after the extents of the heads if there is a product for each of them.
+        computed: Rows and columns of the pairs; those beyond the result's are not written to it.
+        stored: Pairs of a sum.
+        lanes: Columns stored side by side.
+    """
+    heads, (rows, columns) = [extent(size) for size in shape[:-2]], computed
+    data = te.placeholder([*heads, extent(rows), extent(stored)], "float32", name="data")
+    packed = [*heads, extent(columns // lanes), extent(stored), extent(lanes)]
+    weights = te.placeholder(packed, "float32", name="weights")
+    k = te.reduce_axis((0, extent(stored)), name="k")
+
+    def summed(*index: Any) -> Any:
+        *head, m, n = index
+        a, b = data[(*head, m, k)], weights[(*head, n // lanes, k, n % lanes)]
+        return te.sum(product_of_pairs(a, b), axis=k)
+
+    product = te.compute([*heads, extent(rows), extent(columns)], summed, name=PAIR_PRODUCT, tag="matmul")
+    out = product
+    if computed != tuple(shape[-2:]):
+        out = te.compute([extent(size) for size in shape], lambda *index: product[index], name="rows")
+    return kernel_of([data, weights, out], FUSABLE)
+
+
 def filter_axes(rows: int, columns: int = 1) -> tuple[Any, Any, list[Any]]:
     """The indices of a filter down and along, and those of them that are reduction axes.
 

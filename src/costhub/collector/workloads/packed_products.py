@@ -15,12 +15,7 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_ffi import structural_equal
 
-from costhub.collector.workloads.bfloat16_heads import (
-    Factor,
-    head_product,
-    paired_head_columns,
-    paired_head_rows,
-)
+from costhub.collector.workloads.bfloat16_heads import Factor, paired_head_columns, paired_head_rows
 from costhub.collector.workloads.bfloat16_images import (
     FlatShape,
     LineShape,
@@ -34,11 +29,11 @@ from costhub.collector.workloads.bfloat16_pairs import (
     PAIR_PRODUCT,
     pair_convolution,
     pair_extents,
+    pair_product,
     paired_columns,
     paired_filters,
     paired_image,
     paired_rows,
-    product_of_pairs,
 )
 from costhub.collector.workloads.relax_calls import (
     FUSABLE,
@@ -105,32 +100,27 @@ def padded_rows(rows: int) -> int:
     return padded
 
 
-def packed_product(rows: int, depth: int, columns: int, lanes: int, *, pairs: bool = False) -> Any:
+def packed_product(rows: int, depth: int, columns: int, lanes: int) -> Any:
     """The kernel (``tirx.PrimFunc``) of a product, (rows, depth) by (columns / lanes, depth, lanes), in float32.
 
-    If more rows are computed than given, they repeat the last one and are not written. Pairs are stored with such rows,
-    since matrix units read whole tiles.
+    If more rows are computed than given, they repeat the last one and are not written.
 
     Args:
         rows: Rows of the activations.
-        depth: Number of terms in the sum for each output; of pairs of terms, if the arguments hold pairs.
+        depth: Number of terms in the sum for each output.
         columns: Columns of the product.
         lanes: Columns stored side by side.
-        pairs: Whether the arguments hold pairs of bfloat16 (`bfloat16_pairs`).
     """
     computed = padded_rows(rows)
-    shape = [extent(computed if pairs else rows), extent(depth)]
-    data = te.placeholder(shape, "float32", name="data")
-    weights = te.placeholder([extent(columns // lanes), shape[1], extent(lanes)], "float32", name="weights")
-    k = te.reduce_axis((0, shape[1]), name="k")
+    data = te.placeholder([extent(rows), extent(depth)], "float32", name="data")
+    weights = te.placeholder([extent(columns // lanes), extent(depth), extent(lanes)], "float32", name="weights")
+    k = te.reduce_axis((0, extent(depth)), name="k")
 
     def summed(m: Any, n: Any) -> Any:
-        row = m if pairs or computed == rows else tirx.min(m, rows - 1)
-        a, b = data[row, k], weights[n // lanes, k, n % lanes]
-        return te.sum(product_of_pairs(a, b) if pairs else a * b, axis=k)
+        row = m if computed == rows else tirx.min(m, rows - 1)
+        return te.sum(data[row, k] * weights[n // lanes, k, n % lanes], axis=k)
 
-    name = PAIR_PRODUCT if pairs else PRODUCT
-    product = te.compute((extent(computed), extent(columns)), summed, name=name, tag="matmul")
+    product = te.compute((extent(computed), extent(columns)), summed, name=PRODUCT, tag="matmul")
     if computed > rows:
         product = te.compute((extent(rows), extent(columns)), lambda m, n: product[m, n], name="rows")
     return kernel_of([data, weights, product], FUSABLE)
@@ -175,17 +165,18 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
             return call
         if added:  # such as the 50,257 words of GPT-2, which no vector length divides
             weights = self.builder_.emit(relax.op.nn.pad(weights, [0, 0, 0, added]))
-        data, wide, pairs = call.args[0], columns + added, bool(self.bf16_unit) and depth % 2 == 0
-        if pairs:
+        data, wide = call.args[0], columns + added
+        if self.bf16_unit and depth % 2 == 0:
             computed, stored = padded_rows(rows), self._stored_pairs(depth // 2)
             columns_of_pairs = paired_columns(depth, wide, lanes, stored)
             packed = self._made(columns_of_pairs, "weight_pairs", weights, [wide // lanes, stored, lanes])
             rows_of_pairs = paired_rows(rows, depth, (computed, stored))
-            data, depth = self._made(rows_of_pairs, "row_pairs", data, [computed, stored]), stored
+            data = self._made(rows_of_pairs, "row_pairs", data, [computed, stored])
+            function, name = pair_product((rows, wide), (computed, wide), stored, lanes), PAIR_PRODUCT
         else:
             packed = self.builder_.emit(relax.op.layout_transform(weights, lambda k, n: (n // lanes, k, n % lanes)))
-        function = packed_product(rows, depth, wide, lanes, pairs=pairs)
-        kernel = self.builder_.add_func(function, PAIR_PRODUCT if pairs else PRODUCT)
+            function, name = packed_product(rows, depth, wide, lanes), PRODUCT
+        kernel = self.builder_.add_func(function, name)
         product = relax.op.call_tir(kernel, [data, packed], relax.TensorType([rows, wide], "float32"))
         return relax.op.strided_slice(self.builder_.emit(product), [1], [0], [columns]) if added else product
 
@@ -206,7 +197,7 @@ class _Packer(PyExprMutator):  # type: ignore[misc]
         )
         first = self._made(functions[0], "row_pairs", data, shapes[0], one.axes)
         second = self._made(functions[1], "column_pairs", others, shapes[1], other.axes)
-        function = head_product([*heads, rows, columns], computed, stored, self.lanes)
+        function = pair_product([*heads, rows, columns], computed, stored, self.lanes)
         kernel = self.builder_.add_func(function, PAIR_PRODUCT)
         return relax.op.call_tir(kernel, [first, second], call.ty)
 
