@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ import pytest
 from costhub.api.collect import CollectOptions, RepeatNoise, collect
 from costhub.api.subjects import ModuleWorkload
 from costhub.collector import collect as collector
+from costhub.collector.device.local import find_local, local_names
 from costhub.collector.propose.sampler import Shares
 from costhub.collector.workload_queue import QueuedWorkload
+from costhub.collector.workloads.network_source import multiplies_bf16
 from costhub.collector.workloads.suites import find_workload
-from costhub.dataset.workload import module_to_json
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import load_programs
+from costhub.dataset.workload import module_from_json, module_to_json
 from costhub.errors import ArgumentError, CosthubError, MeasureError, UnknownNameError, WorkloadError
 from costhub.transfer.collection_stop import LearningCurve
 from tests.relax_networks import two_layers
@@ -29,6 +34,49 @@ def test_a_wrong_stop_rule_is_refused_before_anything_is_made(tmp_path: Path) ->
     with pytest.raises(UnknownNameError, match="stop rule"):
         collect("matmul", tmp_path / "out", options=CollectOptions(stop="gains"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "words"),
+    [
+        ("lstm", {"precision": "bf16"}, r"give --space blocked \(space= in Python\) with --precision bf16"),
+        ("lstm", {"precision": "bf17", "space": "blocked"}, "bf17"),
+        ("matmul", {"precision": "bf16", "space": "blocked"}, "no network is named"),
+    ],
+)
+def test_a_precision_that_would_do_nothing_is_refused_before_anything_is_made(
+    what: str, options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CosthubError, match=words):
+        collect(what, tmp_path / "out", options=CollectOptions(**options))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_without_bfloat16_measures_none(tmp_path: Path) -> None:
+    plain = next((name for name in local_names() if name.endswith("-sse4.2")), None)
+    if plain is None:
+        pytest.skip("this machine has no device limited to SSE4.2")
+    with pytest.raises(ArgumentError, match="bf16 needs a CPU with AVX512-BF16"):
+        collect("lstm", tmp_path / "out", device=plain, options=CollectOptions(precision="bf16", space="blocked"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
+def test_kernels_in_bfloat16_are_measured_and_read_again(tmp_path: Path) -> None:
+    import torch
+
+    if not multiplies_bf16(json.dumps(find_local(["auto"])[0].target)):
+        pytest.skip("this CPU has no AVX512-BF16")
+    program = torch.export.export(torch.nn.Linear(128, 256).eval(), (torch.ones(32, 128),))
+    torch.export.save(program, tmp_path / "dense.pt2")
+    options = CollectOptions(precision="bf16", space="blocked")
+
+    done = collect(tmp_path / "dense.pt2", tmp_path / "out", trials=4, options=options, progress=False)
+
+    assert (done.good, done.failed, done.progress.problems) == (4, 0, {})
+    (workload,) = DataFolder.open(tmp_path / "out").workloads().to_pylist()
+    assert "matmul_pairs" in str(module_from_json(workload["module_json"]))
+    assert load_programs(tmp_path / "out", progress=False).n == 4
 
 
 def test_a_collection_ends_between_batches_where_its_rule_says_so(

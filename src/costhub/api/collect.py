@@ -19,7 +19,7 @@ from costhub.api.measuring import (
     options_given,
 )
 from costhub.api.models import ModelChoice
-from costhub.api.subjects import read_subjects
+from costhub.api.subjects import check_lowering, read_subjects
 from costhub.dataset.credit import check_rights
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, MeasureError
@@ -74,6 +74,8 @@ class CollectOptions:
     """Licence of the rows (an SPDX name)."""
     space: str = "default"
     """Design space: a name, or ``module:function``."""
+    precision: str = "float32"
+    """What convolutions and dense layers of networks multiply: ``float32``, or ``bf16`` in the space `blocked`."""
     shares: str | Shares | None = None
     """Share of the programs from each source, such as ``random=0.5,mutation=0.3,model=0.2``; by default
     ``random=0.5,mutation=0.5``."""
@@ -90,10 +92,20 @@ class CollectOptions:
 
     @property
     def lowering(self) -> Lowering:
-        """How networks are lowered to kernels: the space `blocked` is for blocked layouts."""
-        from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering
+        """How networks are lowered to kernels: the space `blocked` is for blocked layouts.
 
-        return Lowering(layout=BLOCKED if self.space == BLOCKED else PLAIN)
+        Raises:
+            UnknownNameError: The precision is unknown.
+            ArgumentError: The precision is bf16, and the space is not `blocked`.
+        """
+        from costhub.collector.workloads.network_source import BF16, BLOCKED, PLAIN, Lowering
+
+        if self.precision == BF16 and self.space != BLOCKED:
+            raise ArgumentError(
+                "Kernels in bfloat16 are written for blocked layouts: give --space blocked (space= in Python) with "
+                "--precision bf16."
+            )
+        return Lowering(layout=BLOCKED if self.space == BLOCKED else PLAIN, precision=self.precision)
 
     def guide(self) -> ModelChoice | None:
         """The choice of the model for the share `model`; None without one."""
@@ -260,17 +272,19 @@ def collect(
         for name in local_devices(device):
             guide.check_local_kind(name)
     options.parsed_shares()
+    lowering = options.lowering
     DataFolder.check_place(out)
     with tempfile.TemporaryDirectory(prefix="costhub-collect-") as scratch:  # a data folder holds no networks
         subjects = read_subjects(what, Path(scratch))
         subjects.check(local_devices(device))
+        check_lowering(subjects, lowering, local_devices(device))
         check_boards(device)
         with open_measurer(device, evaluator=options.evaluator()) as measurer:
             if options.check_outputs and measurer.boards is not None:
                 raise ArgumentError("Outputs can be compared on this machine only, not at boards.")
             if options.flush_caches and any(each.stored_row["kind"] != "cpu" for each in measurer.devices):
                 raise ArgumentError("The caches of a CPU can be flushed, not those of a GPU: leave --flush-caches out.")
-            workloads = subjects.specs(measurer.target, options.lowering)
+            workloads = subjects.specs(measurer.target, lowering)
             limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
             done = collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
     if done.progress.is_complete:  # otherwise the budget ended it, perhaps before any other workload had its turn

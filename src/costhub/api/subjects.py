@@ -101,6 +101,7 @@ class Subjects:
 
         Raises:
             WorkloadError: As for `jobs`, or a network has no kernel that can be measured.
+            ArgumentError: The target or a network cannot have the precision.
         """
         names = [name for name in self.workloads if Path(name).suffix != _RELAX]
         files = [job for name in self.workloads if name not in names for job in named_jobs(name)]
@@ -316,8 +317,9 @@ def named_workloads(
 
     found: list[WorkloadSpec] = list(find_suites(suites))
     if networks:
-        lowered = lowering or AS_IN_TORCH
-        found += network_workloads(networks, target=json.dumps(target), lowering=lowered, on_network=report_network)
+        lowered, kind = lowering or AS_IN_TORCH, json.dumps(target)
+        lowered.check(kind, networks)
+        found += network_workloads(networks, target=kind, lowering=lowered, on_network=report_network)
     return found
 
 

@@ -20,6 +20,7 @@ from costhub.cli.shared.options import (
     check_tracker_options,
     list_option,
     named_subjects,
+    precision_option,
     seed_option,
     trials_per_workload_option,
 )
@@ -89,6 +90,7 @@ Example:
     "from them (gain), or never.",
 )
 @click.option("--space", type=SPACE, default="default", show_default=True, help="Design space: a name, or your own.")
+@precision_option
 @click.option(
     "--shares",
     type=SHARES,
@@ -119,6 +121,7 @@ def command(
     budget: float,
     stop: str,
     space: str,
+    precision: str,
     shares: Shares | None,
     guide: str | None,
     allow_other_kind: bool,
@@ -146,6 +149,7 @@ def command(
         contributor=contributor,
         licence=licence,
         space=space,
+        precision=precision,
         shares=shares,
         model=guide,
         check_outputs=check_outputs,

@@ -29,7 +29,7 @@ from costhub.api.cluster.part import (
 )
 from costhub.api.collect import Collection, CollectOptions, RepeatNoise, check_measured, progress_text
 from costhub.api.measuring import check_limits, options_given, put_device
-from costhub.api.subjects import read_subjects
+from costhub.api.subjects import check_lowering, read_subjects
 from costhub.collector.boards.tracker import address_of
 from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
@@ -100,17 +100,19 @@ def collect_on_cluster(
     check_rights(options.contributor, options.licence)
     _check_address(scheduler)
     options.parsed_shares()
+    lowering = options.lowering
     if options.stop != "never" or not isinstance(options.model, str | None):
         raise ArgumentError("On a cluster, a collection has no rule to stop, and its model is given by name.")
     DataFolder.check_place(out)
     with ExitStack() as held:
         subjects = read_subjects(what, Path(held.enter_context(tempfile.TemporaryDirectory(prefix="costhub-collect-"))))
         subjects.check()
+        check_lowering(subjects, lowering)
         client = held.enter_context(_connected(scheduler))
         facts = _agreed(client, device)
         folder = DataFolder.create(out)
         with folder.writer(facts.device_id) as writer:  # two collections into one folder would measure the same
-            queue = _Queue(folder, writer, facts.device_id, subjects.specs(facts.target, options.lowering))
+            queue = _Queue(folder, writer, facts.device_id, subjects.specs(facts.target, lowering))
             nothing = queue.held.slice(0, 0)
             parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed, facts))
             return _received(client, queue, parts, trials, progress=progress)
