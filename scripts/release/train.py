@@ -18,7 +18,7 @@ from costhub.files import write_replacing
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION, dataset_folders, read_config
 from costhub.hub.dataset_documents import folder_credit, tables_revision
 from costhub.hub.install import evaluation_text, install_model, read_figures
-from scripts.bench.common.data import DATASETS, copy_dataset
+from scripts.bench.common.data import BLOCKED, DATASETS, copy_dataset
 
 AMD, INTEL, A100, H200 = "amd-epyc-zen5", "intel-xeon-graniterapids", "nvidia-a100", "nvidia-h200"
 ZEN4, ZEN3, EMERALD = "amd-epyc-zen4", "amd-epyc-zen3", "intel-xeon-emeraldrapids"
@@ -124,7 +124,8 @@ def add(data: Path, other: Path) -> None:
     """Adds the rows of a data folder to another one; a split's held-out workloads stay held out.
 
     A device that both know keeps its row, with the figures of its probe. Where both folders have a split of the same
-    name, its training side also gets that of the other, and no more.
+    name, its training side also gets that of the other, and no more; that of `MANY` also gets the other's of `BLOCKED`,
+    which has kernels that the workloads of the benchmark do without.
     """
     joined, added = DataFolder.open(data), DataFolder.open(other)
     for row in added.devices().to_pylist():
@@ -136,7 +137,9 @@ def add(data: Path, other: Path) -> None:
     present = set(added.workloads(["workload_id"])["workload_id"].to_pylist())
     for name in list_splits(data):
         split = load_split(data, name)
-        more = set(load_split(other, name).train) & present if name in list_splits(other) else present
+        sides = [name, BLOCKED] if name == MANY else [name]
+        having = [each for each in sides if each in list_splits(other)]
+        more = {w for each in having for w in load_split(other, each).train} & present if having else present
         train = (*split.train, *(more - {*split.train, *split.test}))
         save_split(replace(split, train=train, made_from=None), data / SPLITS_FOLDER / f"{name}.json")
 

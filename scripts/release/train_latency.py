@@ -38,7 +38,7 @@ LEAST_ROWS = 100
 # of TVM's own space may have none stated.
 IN_TORCH_LAYOUTS: pc.Expression = pc.field("space").is_null() | (pc.field("space") != BLOCKED)
 """Which programs count. `costhub estimate` takes networks apart in torch's layouts. The blocked ones, in which `tune`
-compiles by default, would be of more use, but two chips have measured kernels in them, one with AVX2 and one with
+compiles by default, would be of more use, but three chips have measured kernels in them, one with AVX2 and two with
 AVX-512, whose blocks differ: too few to tell what others take."""
 PROFILES = ("engines", "engines_zen4")
 """Results with the time of each kernel in tuned networks."""

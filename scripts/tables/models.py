@@ -338,6 +338,7 @@ def unseen_chip_table(result: Result) -> str:
 def layouts_table(result: Result) -> str:
     """One line per training set, with the figures on the held-out kernels of each split and device."""
     rows: Sequence[Row] = result["rows"]
+    kind = next(name.removesuffix("_workloads") for row in rows for name in row if name.endswith("_workloads"))
     places = sorted({(row["split"], row["device"]) for row in rows})
     lines = []
     for learned in dict.fromkeys(row["learned"] for row in rows):
@@ -346,11 +347,11 @@ def layouts_table(result: Result) -> str:
             own = [row for row in rows if (row["split"], row["device"], row["learned"]) == (*place, learned)]
             means = [statistics.fmean(row[metric] for row in own) for metric in ("top_1", "top_5", "pairwise")]
             line["/".join(place)] = " / ".join(f"{mean:.3f}" for mean in means)
-            line["count"] = own[0].get("blocked_workloads")
+            line["count"] = own[0].get(f"{kind}_workloads")
         lines.append(line)
     columns = [
         TableColumn("learned", "learned from"),
-        number("count", "blocked workloads of the chip", "d"),
+        number("count", f"{kind} workloads of the chip", "d"),
         *(TableColumn("/".join(p), f"{p[1].split('-')[-1]}, {KERNELS[p[0]]}", align="right") for p in places),
     ]
     errors = [row["standard_error"] for row in rows if "standard_error" in row]
@@ -358,7 +359,11 @@ def layouts_table(result: Result) -> str:
     return f"{markdown_table(lines, columns)}\n\n{note}"
 
 
-KERNELS = {"blocked-40-seed0": "blocked layouts", "workload-40-seed0": "plain layouts"}
+KERNELS = {
+    "bfloat16-40-seed0": "bfloat16",
+    "blocked-40-seed0": "blocked layouts",
+    "workload-40-seed0": "plain layouts",
+}
 """Split -> what its tested kernels are in."""
 
 
@@ -508,6 +513,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "unseen_zen3": unseen_chip_table,
     "unseen_emeraldrapids": unseen_chip_table,
     "layouts": layouts_table,
+    "bfloat16_kernels": layouts_table,
     "value_of_accuracy": value_of_accuracy_table,
     "top_losses": top_losses_table,
     "stacking": top_losses_table,

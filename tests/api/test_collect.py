@@ -52,6 +52,12 @@ def test_a_precision_that_would_do_nothing_is_refused_before_anything_is_made(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_relax_module_keeps_its_types(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="is a relax module, which keeps its own types"):
+        collect(two_layers(8), tmp_path / "out", options=CollectOptions(precision="bf16", space="blocked"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_device_without_bfloat16_measures_none(tmp_path: Path) -> None:
     plain = next((name for name in local_names() if name.endswith("-sse4.2")), None)
     if plain is None:

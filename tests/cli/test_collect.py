@@ -142,6 +142,11 @@ def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path)
         (["--suite", "resnet18", "--shares", "random=2"], "sum to 1"),
         (["--suite", "resnet18", "--shares", "random=0.5,model=0.5"], "--model"),
         (["--suite", "softmax.64x1000", "--space", "nowhere"], "design space"),
+        (["--network", "resnet18", "--precision", "bf16"], "give --space blocked"),
+        (
+            ["--suite", "softmax.64x1000", "--space", "blocked", "--precision", "bf16"],
+            "--precision (precision= in Python) changes how",
+        ),
         (["--network", "resnet51"], "resnet50"),
         (["--network", "nothing.pt2"], "nothing.pt2"),
     ],

@@ -164,6 +164,8 @@ MISTAKES = (
         ("collect --suite resnet18 --out d --space nope", "nope"),
         ("collect --suite resnet18 --out d --space blokced", "blocked"),
         ("collect --suite resnet18 --out d --stop gains", "gain"),
+        ("collect --network resnet18 --out d --precision bf16", "--space blocked"),
+        ("collect resnet18.c7 --out d --space blocked --precision bf16", "no network"),
         ("collect --suite resnet18 --out used", "used"),
         ("collect --suite resnet18 --out d --device nope", "nope"),
         ("collect --suite resnet18 --out d --tracker 127.0.0.1:9190", "--key"),

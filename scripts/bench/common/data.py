@@ -29,7 +29,9 @@ DATASETS = EMBEDDED / "datasets" / "costhub"
 """The embedded datasets. Copy one to work on it: the cache of features grows beside the data."""
 REAL = DATASETS / DATASET
 BLOCKED = "blocked-40-seed0"
-"""A split of one chip's dataset, whose tested kernels are in blocked layouts; no shipped model learned from them."""
+"""A split of two chips' datasets, whose tested kernels are in blocked layouts; no shipped model learned from them."""
+PAIRS = "bfloat16-40-seed0"
+"""A split of one chip's dataset, whose tested kernels multiply in bfloat16; no shipped model learned from them."""
 PLAIN = "network-tenset"
 """A split whose two sides are the workloads in TVM's own layouts, which CPUs' datasets share; GPUs have no others."""
 

@@ -90,6 +90,17 @@ class CollectOptions:
     stop: str = "never"
     """``gain`` ends the collection when more programs no longer improve a model that learns from it."""
 
+    def check(self) -> None:
+        """Refuses what can be told from the options alone, before TVM is loaded or anything is made.
+
+        Raises:
+            CosthubError: One of its kinds: a licence, stop rule, share or precision is wrong.
+        """
+        check_rights(self.contributor, self.licence)
+        COLLECT_STOPS.check(self.stop)
+        self.parsed_shares()
+        _ = self.lowering
+
     @property
     def lowering(self) -> Lowering:
         """How networks are lowered to kernels: the space `blocked` is for blocked layouts.
@@ -266,25 +277,22 @@ def collect(
     """
     options = options_given(options, CollectOptions)
     check_limits(trials, budget_s=budget_s)
-    check_rights(options.contributor, options.licence)
-    COLLECT_STOPS.check(options.stop)
     if (guide := options.guide()) is not None:
         for name in local_devices(device):
             guide.check_local_kind(name)
-    options.parsed_shares()
-    lowering = options.lowering
+    options.check()
     DataFolder.check_place(out)
     with tempfile.TemporaryDirectory(prefix="costhub-collect-") as scratch:  # a data folder holds no networks
         subjects = read_subjects(what, Path(scratch))
         subjects.check(local_devices(device))
-        check_lowering(subjects, lowering, local_devices(device))
+        check_lowering(subjects, options.lowering, local_devices(device))
         check_boards(device)
         with open_measurer(device, evaluator=options.evaluator()) as measurer:
             if options.check_outputs and measurer.boards is not None:
                 raise ArgumentError("Outputs can be compared on this machine only, not at boards.")
             if options.flush_caches and any(each.stored_row["kind"] != "cpu" for each in measurer.devices):
                 raise ArgumentError("The caches of a CPU can be flushed, not those of a GPU: leave --flush-caches out.")
-            workloads = subjects.specs(measurer.target, lowering)
+            workloads = subjects.specs(measurer.target, options.lowering)
             limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
             done = collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
     if done.progress.is_complete:  # otherwise the budget ended it, perhaps before any other workload had its turn

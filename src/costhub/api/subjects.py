@@ -310,16 +310,20 @@ def _check_known(name: str, find: Callable[[Sequence[str]], object]) -> None:
 def named_workloads(
     suites: Sequence[str], networks: Sequence[str], target: Mapping[str, Any], lowering: Lowering | None = None
 ) -> list[WorkloadSpec]:
-    """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
+    """The workloads of suites and networks by name; a kernel that two of them contain occurs twice.
+
+    Raises:
+        CosthubError: As for `Subjects.specs`.
+    """
     from costhub.collector.workloads.network_kernels import network_workloads
     from costhub.collector.workloads.network_source import AS_IN_TORCH
     from costhub.collector.workloads.suites import find_suites
 
     found: list[WorkloadSpec] = list(find_suites(suites))
     if networks:
-        lowered, kind = lowering or AS_IN_TORCH, json.dumps(target)
-        lowered.check(kind, networks)
-        found += network_workloads(networks, target=kind, lowering=lowered, on_network=report_network)
+        lowered, text = lowering or AS_IN_TORCH, json.dumps(target)
+        lowered.check(text, networks)
+        found += network_workloads(networks, target=text, lowering=lowered, on_network=report_network)
     return found
 
 
@@ -391,10 +395,12 @@ def check_lowering(subjects: Subjects, lowering: Lowering, devices: Sequence[str
         ArgumentError: Such an option is set, but no network is named, or a device or network cannot have the precision.
     """
     if not subjects.networks and (lowering.is_bf16 or lowering.fast_math):
+        option = "--precision (precision=" if lowering.is_bf16 else "--fast-math (fast_math="
         raise ArgumentError(
-            "--precision and --fast-math (precision=, fast_math= in Python) change how the operators of a network "
-            "become kernels, and no network is named. A kernel stays as it is: leave them out."
+            f"{option} in Python) changes how the operators of a network become kernels, and no network is named. A "
+            "kernel stays as it is: leave it out."
         )
+    lowering.check_networks(subjects.networks)
     if lowering.is_bf16 and devices:
         from costhub.collector.device.local import find_local
 

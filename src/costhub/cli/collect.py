@@ -12,7 +12,7 @@ import click
 
 from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
-from costhub.cli.shared.choices import COLLECT_STOP, MODEL, PICTURE, SHARES, SPACE, TRACKER, Duration
+from costhub.cli.shared.choices import COLLECT_STOP, MODEL, PICTURE, PRECISION, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -20,7 +20,6 @@ from costhub.cli.shared.options import (
     check_tracker_options,
     list_option,
     named_subjects,
-    precision_option,
     seed_option,
     trials_per_workload_option,
 )
@@ -36,6 +35,7 @@ Example:
   costhub collect resnet18.c7 mine.pt2 --out measurements/
   costhub collect --suite resnet18 --trials-per-workload 64 --budget 30m --out measurements/
   costhub collect --network mobilenet_v2 --device amd-epyc-zen5-1c-avx2 --out measurements/
+  costhub collect --network resnet50 --space blocked --precision bf16 --out measurements/
   costhub collect --suite all --tracker 127.0.0.1:9190 --key pi4 --out measurements/
   costhub collect --network all --dask tcp://10.0.0.1:8786 --out measurements/
 """
@@ -90,7 +90,14 @@ Example:
     "from them (gain), or never.",
 )
 @click.option("--space", type=SPACE, default="default", show_default=True, help="Design space: a name, or your own.")
-@precision_option
+@click.option(
+    "--precision",
+    type=PRECISION,
+    default="float32",
+    show_default=True,
+    help="What a network's convolutions and dense layers multiply: float32 or, with --space blocked, bf16 (bfloat16, "
+    "with sums in float32), on CPUs that compute in it. `costhub tune --help` says which do.",
+)
 @click.option(
     "--shares",
     type=SHARES,
@@ -167,9 +174,7 @@ def command(
         else:
             done = collect(what, out, device=BoardsAt(tracker, key) if tracker and key else devices, **limits)
     # Boards measure while this machine builds, so shares of its time would mean little.
-    _report(done, as_json=as_json, with_profile=tracker is None and dask is None)
-    if profile is not None:
-        _draw_profile(done, profile)
+    _report(done, profile, as_json=as_json, with_profile=tracker is None and dask is None)
 
 
 def _draw_profile(done: Collection, file: Path) -> None:
@@ -188,8 +193,10 @@ def _check_elsewhere(
         raise click.UsageError("--dask goes with one --device, and without --tracker and --profile.")
 
 
-def _report(done: Collection, *, as_json: bool, with_profile: bool) -> None:
+def _report(done: Collection, picture: Path | None, *, as_json: bool, with_profile: bool) -> None:
     progress = done.progress
+    if picture is not None:
+        _draw_profile(done, picture)
     if as_json:
         for name, problem in progress.problems.items():
             click.echo(f"{name} was given up: {problem}", err=True)

@@ -38,6 +38,9 @@ FIRST_LLVM_WITH_BYTES = 22
 _FROZEN = ("importlib._bootstrap", "importlib._bootstrap_external")
 """Modules of Python's import system, by the names under which they are on the stack."""
 
+PAIR_CONVOLUTION, PAIR_PRODUCT, FLAT_CONVOLUTION = "conv2d_NCHWc_pairs", "matmul_pairs", "conv2d_flat_pairs"
+"""Names of the blocks that multiply pairs of bfloat16; the last is a convolution for matrix units, all rows in one."""
+
 PAIR_DOTS = {lanes: f"dot_{lanes}x2_bf16_avx512" for lanes in (16, 8, 4)}
 """Lanes -> name of the intrinsic that adds two products of bfloat16 to each of so many float32 sums."""
 

@@ -142,6 +142,11 @@ def test_what_cannot_be_done_is_refused_before_anything_starts(tmp_path: Path, m
     monkeypatch.setattr(cluster, "CONNECT_S", 0.2)
     with pytest.raises(ArgumentError, match="no rule to stop"):
         collect_on_cluster(WORKLOADS, tmp_path, "tcp://127.0.0.1:1", options=CollectOptions(stop="gain"))
+    in_bfloat16 = CollectOptions(precision="bf16", space="blocked")
+    with pytest.raises(ArgumentError, match="no network is named"):
+        collect_on_cluster(WORKLOADS, tmp_path, "tcp://127.0.0.1:1", options=in_bfloat16)
+    with pytest.raises(ArgumentError, match="give --space blocked"):
+        collect_on_cluster("lstm", tmp_path, "tcp://127.0.0.1:1", options=CollectOptions(precision="bf16"))
     for address in ("here", "tcp://here", "tls://here:x", ""):
         with pytest.raises(ArgumentError, match=f"'{address}' is not the address of a Dask scheduler; write HOST:PORT"):
             collect_on_cluster(WORKLOADS, tmp_path, address)

@@ -94,6 +94,17 @@ def test_the_peak_must_be_known_and_is_one_of_float32(batch: Any) -> None:
     assert not is_fast(faster_than_peak(half))
 
 
+@pytest.mark.parametrize(("peak", "gflops", "fast"), [(1000.0, 1190, False), (1000.0, 1210, True), (None, 1e6, False)])
+def test_kernels_in_bfloat16_have_a_peak_of_their_own(batch: Any, peak: float | None, gflops: int, fast: bool) -> None:
+    rows = batch(
+        run_s=[[1e6 / (gflops * 1e9)] * 3],
+        devices={"peak_gflops": 100.0, "peak_gflops_bfloat16": peak},
+        workloads={"is_bfloat16": True},
+    )
+
+    assert is_fast(faster_than_peak(rows)) == fast
+
+
 DEVICE = {
     "l1_gbs": 400.0,
     "l1d_bytes": 1000,

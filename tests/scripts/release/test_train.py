@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import SPLITS_FOLDER, Split, load_split, save_split
+from costhub.dataset.workload import workload_row
 from costhub.models.compound.blend import BlendOptions
 from costhub.models.compound.members import MemberSpec
 from costhub.models.trees.gbt import GbtOptions
-from scripts.release.train import RELEASES, ModelRelease, add, put_credit
+from scripts.bench.common.data import BLOCKED
+from scripts.release.train import MANY, RELEASES, ModelRelease, add, put_credit
 
 
 def credit_of(place: Path, device: str) -> str:
@@ -50,6 +54,28 @@ def tree_objectives(release: ModelRelease) -> list[str]:
 def test_the_trees_of_every_recipe_can_be_corrected(release: ModelRelease) -> None:
     # `costhub adapt` corrects trees of logarithms; of others, it would only grow more.
     assert tree_objectives(release) == ([] if release.arch in ("mlp", "treegru") else ["log"])
+
+
+def split_of(place: Path, name: str, train: tuple[str, ...], test: tuple[str, ...]) -> None:
+    (place / SPLITS_FOLDER).mkdir(exist_ok=True)
+    save_split(Split(name, train, test, seed=0), place / SPLITS_FOLDER / f"{name}.json")
+
+
+def test_joined_data_also_teach_what_the_benchmark_of_a_chip_leaves_out(tmp_path: Path) -> None:
+    names = ("matmul.128x128x128", "matmul.256x256x256", "softmax.64x1000")
+    rows = [workload_row(find_workload(name).module(), name=name, operator="any") for name in names]
+    known, plain, blocked = (str(row["workload_id"]) for row in rows)
+    for place, own in (("data", rows[:1]), ("other", rows)):
+        DataFolder.create(tmp_path / place).put_workloads(own)
+    split_of(tmp_path / "data", MANY, (known,), ("tested",))
+    split_of(tmp_path / "other", MANY, (plain,), ("tested",))
+    split_of(tmp_path / "other", BLOCKED, (plain, blocked, "tested"), ("tested too",))
+
+    add(tmp_path / "data", tmp_path / "other")
+
+    learned = load_split(tmp_path / "data", MANY)
+    assert {*learned.train} == {known, plain, blocked}
+    assert learned.test == ("tested",)
 
 
 def test_rows_that_are_added_leave_a_device_the_figures_of_its_probe(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from costhub.collector.boards.tracker import address_of
 from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
 from costhub.collector.workloads.network_kernels import TextWorkload
-from costhub.dataset.credit import check_rights
 from costhub.dataset.folder import DataFolder, among
 from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.shards.writer import MeasurementWriter
@@ -97,22 +96,20 @@ def collect_on_cluster(
     """
     options = options_given(options, CollectOptions)
     check_limits(trials, budget_s=budget_s)
-    check_rights(options.contributor, options.licence)
+    options.check()
     _check_address(scheduler)
-    options.parsed_shares()
-    lowering = options.lowering
     if options.stop != "never" or not isinstance(options.model, str | None):
         raise ArgumentError("On a cluster, a collection has no rule to stop, and its model is given by name.")
     DataFolder.check_place(out)
     with ExitStack() as held:
         subjects = read_subjects(what, Path(held.enter_context(tempfile.TemporaryDirectory(prefix="costhub-collect-"))))
         subjects.check()
-        check_lowering(subjects, lowering)
-        client = held.enter_context(_connected(scheduler))
-        facts = _agreed(client, device)
-        folder = DataFolder.create(out)
-        with folder.writer(facts.device_id) as writer:  # two collections into one folder would measure the same
-            queue = _Queue(folder, writer, facts.device_id, subjects.specs(facts.target, lowering))
+        check_lowering(subjects, options.lowering)
+        facts = _agreed(client := held.enter_context(_connected(scheduler)), device)
+        options.lowering.check(json.dumps(facts.target), subjects.networks)
+        # Two collections into one folder would measure the same.
+        with (folder := DataFolder.create(out)).writer(facts.device_id) as writer:
+            queue = _Queue(folder, writer, facts.device_id, subjects.specs(facts.target, options.lowering))
             nothing = queue.held.slice(0, 0)
             parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed, facts))
             return _received(client, queue, parts, trials, progress=progress)

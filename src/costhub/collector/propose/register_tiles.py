@@ -18,16 +18,12 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from costhub.collector.propose import matrix_tiles
-from costhub.dataset.intrinsics import PAIR_DOTS
+from costhub.dataset.intrinsics import FLAT_CONVOLUTION, PAIR_CONVOLUTION, PAIR_DOTS, PAIR_PRODUCT
 from costhub.dataset.tile_intrinsics import has_matrix_units
 from costhub.dataset.trace import TILE
 
 CONVOLUTION, DEPTHWISE, PRODUCT = "conv2d_NCHWc", "depthwise_conv2d_NCHWc", "matmul_packed"
 """Names of the blocks of such kernels (`costhub.collector.workloads.blocked_layouts`, ``packed_products``)."""
-PAIR_CONVOLUTION, PAIR_PRODUCT = "conv2d_NCHWc_pairs", "matmul_pairs"
-"""The same where factors are pairs of bfloat16 (``bfloat16_pairs``)."""
-FLAT_CONVOLUTION = "conv2d_flat_pairs"
-"""Such a convolution for matrix units, with all rows in one."""
 NORM, _SUMS = "layer_norm_rows", ("spread", "spread_lanes", "total", "total_lanes")
 """Blocks of a layer normalisation (``row_norms``), each before those it reads."""
 SOFTMAX = "softmax_rows"

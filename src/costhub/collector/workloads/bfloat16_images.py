@@ -14,7 +14,6 @@ from tvm import te, tirx
 from costhub.collector.workloads.bfloat16_pairs import (
     MOST_LANES,
     OPAQUE,
-    PAIR_CONVOLUTION,
     PAIRS,
     filter_axes,
     pair,
@@ -23,9 +22,8 @@ from costhub.collector.workloads.bfloat16_pairs import (
 )
 from costhub.collector.workloads.relax_calls import FUSABLE, kernel_of
 from costhub.collector.workloads.row_norms import extent
+from costhub.dataset.intrinsics import FLAT_CONVOLUTION, PAIR_CONVOLUTION
 
-FLAT_CONVOLUTION = "conv2d_flat_pairs"
-"""Name of the block that computes the sums of all rows."""
 _TILE_ROWS = range(13, 17)
 """Rows of a tile that keep matrix units busy."""
 

@@ -20,11 +20,10 @@ from tvm.s_tir import Schedule
 
 from costhub.collector.workloads.relax_calls import FUSABLE, kernel_of
 from costhub.collector.workloads.row_norms import extent
+from costhub.dataset.intrinsics import PAIR_CONVOLUTION, PAIR_PRODUCT
 
 PAIRS = "bfloat16_pairs"
 """Name of the block that rounds and pairs."""
-PAIR_CONVOLUTION, PAIR_PRODUCT = "conv2d_NCHWc_pairs", "matmul_pairs"
-"""Names of the blocks that multiply pairs."""
 OPAQUE = 8
 """TVM's ``kOpaque``: such a kernel is never fused. Inside a product, rounding would be done again for every sum."""
 _HIGH = 0xFFFF0000

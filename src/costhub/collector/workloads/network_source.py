@@ -73,15 +73,25 @@ class Lowering:
         Raises:
             ArgumentError: The target computes in float32 only, or a network is a relax module.
         """
-        if not self.is_bf16:
-            return
-        if own := next((name for name in networks if Path(name).suffix == RELAX), None):
-            raise ArgumentError(f"{own} is a relax module, which keeps its own types. Leave --precision out.")
-        if not multiplies_bf16(target):
+        self.check_networks(networks)
+        if self.is_bf16 and not multiplies_bf16(target):
             raise ArgumentError(
                 "The precision bf16 needs a CPU with AVX512-BF16 (AMD since Zen 4, Intel Xeon since Sapphire Rapids), "
                 "and the target has no such instructions. Leave --precision out."
             )
+
+    def check_networks(self, networks: Sequence[str]) -> None:
+        """Refuses a precision that a network cannot have; nothing is read.
+
+        Args:
+            networks: What `read_network` takes.
+
+        Raises:
+            ArgumentError: A network is a relax module.
+        """
+        own = next((name for name in networks if Path(name).suffix == RELAX), None)
+        if self.is_bf16 and own is not None:
+            raise ArgumentError(f"{own} is a relax module, which keeps its own types. Leave --precision out.")
 
     def bf16_unit(self, target: str) -> str:
         """What multiplies in bfloat16 on a target (JSON): ``vectors`` or ``matrices``; nothing if factors are float32.

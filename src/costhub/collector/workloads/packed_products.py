@@ -25,8 +25,6 @@ from costhub.collector.workloads.bfloat16_images import (
     paired_lines,
 )
 from costhub.collector.workloads.bfloat16_pairs import (
-    PAIR_CONVOLUTION,
-    PAIR_PRODUCT,
     pair_convolution,
     pair_extents,
     pair_product,
@@ -47,6 +45,7 @@ from costhub.collector.workloads.relax_calls import (
     reshaped_once,
 )
 from costhub.collector.workloads.row_norms import extent, row_norm
+from costhub.dataset.intrinsics import PAIR_CONVOLUTION, PAIR_PRODUCT
 from costhub.dataset.tile_intrinsics import MATRICES
 from costhub.dataset.tile_ir import MOST_PAIRS, pairs_at_a_time
 

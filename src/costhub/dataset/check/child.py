@@ -28,6 +28,7 @@ from costhub.dataset.check.rule import Breach
 from costhub.dataset.check.rules import RULES
 from costhub.dataset.check.tables import useful_share
 from costhub.dataset.check.texts import MOST_NAME_BYTES
+from costhub.dataset.intrinsics import FLAT_CONVOLUTION, PAIR_CONVOLUTION, PAIR_PRODUCT
 from costhub.dataset.schema import (
     SCHEMA_VERSION,
     TABLE_KEY,
@@ -317,7 +318,10 @@ def _apply_table_rules(batch: pa.RecordBatch, source: TableFile, piece: FileChun
         else:
             is_float32 = _FLOAT32.issuperset(row["dtypes"])
             flop = row["flop"] * useful_share(row["module_json"])
-            piece.workloads.append(WorkloadFacts(name, flop, row["bytes"], is_float32, _kept(row["name"])))
+            in_pairs = any(
+                f'"{kernel}"' in row["module_json"] for kernel in (PAIR_CONVOLUTION, PAIR_PRODUCT, FLAT_CONVOLUTION)
+            )
+            piece.workloads.append(WorkloadFacts(name, flop, row["bytes"], is_float32, _kept(row["name"]), in_pairs))
 
 
 def _kept(value: Any) -> Any:

@@ -79,6 +79,8 @@ class WorkloadFacts:
     is_float32: bool
     """Whether it is bounded by the peak of a device, which is measured in float32."""
     name: str = ""
+    is_bfloat16: bool = False
+    """Whether it multiplies pairs of bfloat16, kept as float32, and is bounded by the device's peak in bfloat16."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split import load_split
+from costhub.dataset.splits.split import list_splits, load_split
 from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.models.compound.blend import BlendOptions
 from costhub.models.trees.gbt import GbtOptions
@@ -38,8 +38,8 @@ from scripts.bench.ceilings.shipped import (
     training_summary,
     varied,
 )
-from scripts.bench.common.data import BLOCKED, DATASETS
-from scripts.release.train import CPUS, EMERALD, GPUS, MANY, RELEASES, ModelRelease
+from scripts.bench.common.data import BLOCKED, DATASETS, PAIRS
+from scripts.release.train import CPUS, EMERALD, GPUS, INTEL, MANY, RELEASES, ModelRelease
 from scripts.tables.release import shipped_table
 
 MORE = "400 trees at 0.05"
@@ -105,21 +105,24 @@ def test_a_model_of_one_device_ranks_for_it() -> None:
 
 def test_kernels_in_blocked_layouts_are_ranked_on_the_devices_that_have_some() -> None:
     data = Path("joined")
-    emerald = [f"{EMERALD}-1c", f"{EMERALD}-2c"]
 
     assert list(places(release_of("any-cpu"), data)) == [
         (MANY, data, list(CPUS)),
-        (BLOCKED, DATASETS / EMERALD, emerald),
+        *((BLOCKED, DATASETS / chip, [f"{chip}-1c", f"{chip}-2c"]) for chip in (INTEL, EMERALD)),
     ]
     assert list(places(release_of("nvidia-v100"), data)) == [("workload-12-seed0", data, ["nvidia-v100"])]
 
 
-def test_no_recipe_for_cpus_learns_from_a_ranked_kernel_in_blocked_layouts() -> None:
-    ranked = set(load_split(DATASETS / EMERALD, BLOCKED).test)
+@pytest.mark.parametrize(
+    ("chip", "split", "count"), [(EMERALD, BLOCKED, 40), (INTEL, BLOCKED, 28), (INTEL, PAIRS, 40)]
+)
+def test_no_recipe_for_cpus_learns_from_a_ranked_kernel(chip: str, split: str, count: int) -> None:
+    ranked = set(load_split(DATASETS / chip, split).test)
 
-    assert len(ranked) == 40
+    assert len(ranked) == count
     for name in release_of("any-cpu").dataset.split("+"):
-        assert not ranked & set(load_split(DATASETS / name, MANY).train), name
+        for taught in {MANY, BLOCKED} & set(list_splits(DATASETS / name)):
+            assert not ranked & set(load_split(DATASETS / name, taught).train), (name, taught)
 
 
 def test_all_models_of_a_device_learn_from_the_same_data() -> None:

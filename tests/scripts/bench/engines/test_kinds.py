@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from costhub.collector.workloads.bfloat16_images import FlatShape, LineShape, flat_convolution, line_convolution
-from costhub.collector.workloads.bfloat16_pairs import PAIR_CONVOLUTION
+from costhub.dataset.intrinsics import PAIR_CONVOLUTION
 from costhub.dataset.workload import argument_shapes, count_flop
 from scripts.bench.engines.kinds import KINDS, OVERHEAD, KernelCall, flop_of, kind_of, summarise, title_of
 from scripts.bench.engines.shapes import Shape, Shapes
