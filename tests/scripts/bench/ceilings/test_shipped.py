@@ -113,9 +113,7 @@ def test_kernels_in_blocked_layouts_are_ranked_on_the_devices_that_have_some() -
     assert list(places(release_of("nvidia-v100"), data)) == [("workload-12-seed0", data, ["nvidia-v100"])]
 
 
-@pytest.mark.parametrize(
-    ("chip", "split", "count"), [(EMERALD, BLOCKED, 40), (INTEL, BLOCKED, 28), (INTEL, PAIRS, 40)]
-)
+@pytest.mark.parametrize(("chip", "split", "count"), [(EMERALD, BLOCKED, 40), (INTEL, BLOCKED, 28), (INTEL, PAIRS, 40)])
 def test_no_recipe_for_cpus_learns_from_a_ranked_kernel(chip: str, split: str, count: int) -> None:
     ranked = set(load_split(DATASETS / chip, split).test)
 
