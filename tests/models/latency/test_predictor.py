@@ -167,7 +167,7 @@ def test_the_shipped_predictor_is_small_and_says_where_it_comes_from() -> None:
 
 @pytest.mark.parametrize(
     ("device", "us"),
-    [("amd-epyc-zen5-2c", 167.384), ("intel-xeon-graniterapids-2c", 205.741), ("nvidia-a100", 92.529)],
+    [("amd-epyc-zen5-2c", 167.384), ("intel-xeon-graniterapids-2c", 191.007), ("nvidia-a100", 92.529)],
 )
 def test_the_shipped_predictor_gives_the_figures_it_was_trained_to_give(device: str, us: float) -> None:
     # Training it anew (scripts.release train-latency) changes them; another version of XGBoost must not.
