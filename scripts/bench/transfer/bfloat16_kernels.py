@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pyarrow.compute as pc
 
 from costhub.api.models import read_model
 from costhub.cards.reports.tune_facts import multiplies_bfloat16
@@ -50,9 +51,12 @@ def for_all_cpus() -> ModelRelease:
 
 
 def learned_in_bfloat16() -> frozenset[str]:
-    """Ids of the chip's kernels that multiply in bfloat16 and may be learned from."""
-    rows = DataFolder.open(DATASETS / INTEL).workloads(["workload_id", "name"]).to_pylist()
+    """Ids of the chip's kernels that multiply in bfloat16, were measured and may be learned from."""
+    folder = DataFolder.open(DATASETS / INTEL)
+    rows = folder.workloads(["workload_id", "name"]).to_pylist()
     pairs = {row["workload_id"] for row in rows if multiplies_bfloat16(row["name"])}
+    for device in folder.device_ids():
+        pairs &= {*pc.unique(folder.measurements(device, ["workload_id"])["workload_id"]).to_pylist()}
     return frozenset(pairs & {*load_split(DATASETS / INTEL, BLOCKED).train})
 
 
