@@ -54,6 +54,7 @@ BENCHMARKS = {
     "gpus": "transfer.gpus",
     "gpu-mixtures": "transfer.gpu_mixtures",
     "bfloat16-kernels": "transfer.bfloat16_kernels",
+    "layouts": "transfer.layouts",
     "device-vector": "transfer.device_vector",
     "new-chip": "transfer.new_chip",
     "stopping": "transfer.stopping",
