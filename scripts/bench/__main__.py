@@ -53,7 +53,7 @@ BENCHMARKS = {
     "transfer": "transfer.transfer",
     "gpus": "transfer.gpus",
     "gpu-mixtures": "transfer.gpu_mixtures",
-    "bfloat16-kernels": "transfer.bfloat16_kernels",
+    "bfloat16-kernels": "ceilings.bfloat16_kernels",
     "layouts": "transfer.layouts",
     "device-vector": "transfer.device_vector",
     "new-chip": "transfer.new_chip",
