@@ -145,7 +145,7 @@ def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path)
         (["--network", "resnet18", "--precision", "bf16"], "give --space blocked"),
         (
             ["--suite", "softmax.64x1000", "--space", "blocked", "--precision", "bf16"],
-            "--precision (precision= in Python) changes how",
+            "--precision (precision= in Python) change how",
         ),
         (["--network", "resnet51"], "resnet50"),
         (["--network", "nothing.pt2"], "nothing.pt2"),

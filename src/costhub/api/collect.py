@@ -94,12 +94,11 @@ class CollectOptions:
         """Refuses what can be told from the options alone, before TVM is loaded or anything is made.
 
         Raises:
-            CosthubError: One of its kinds: a licence, stop rule, share or precision is wrong.
+            CosthubError: One of its kinds: a licence, a stop rule or a share is wrong.
         """
         check_rights(self.contributor, self.licence)
         COLLECT_STOPS.check(self.stop)
         self.parsed_shares()
-        _ = self.lowering
 
     @property
     def lowering(self) -> Lowering:

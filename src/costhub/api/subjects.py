@@ -397,8 +397,8 @@ def check_lowering(subjects: Subjects, lowering: Lowering, devices: Sequence[str
     if not subjects.networks and (lowering.is_bf16 or lowering.fast_math):
         option = "--precision (precision=" if lowering.is_bf16 else "--fast-math (fast_math="
         raise ArgumentError(
-            f"{option} in Python) changes how the operators of a network become kernels, and no network is named. A "
-            "kernel stays as it is: leave it out."
+            f"Options such as {option} in Python) change how the operators of a network become kernels, and no network "
+            "is named. A kernel stays as it is: leave the option out."
         )
     lowering.check_networks(subjects.networks)
     if lowering.is_bf16 and devices:

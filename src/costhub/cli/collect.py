@@ -194,9 +194,8 @@ def _check_elsewhere(
 
 
 def _report(done: Collection, picture: Path | None, *, as_json: bool, with_profile: bool) -> None:
+    """Prints the outcome, and then draws where the time went, if a file for that is given."""
     progress = done.progress
-    if picture is not None:
-        _draw_profile(done, picture)
     if as_json:
         for name, problem in progress.problems.items():
             click.echo(f"{name} was given up: {problem}", err=True)
@@ -209,10 +208,12 @@ def _report(done: Collection, picture: Path | None, *, as_json: bool, with_profi
         }
         told["noise"] = [asdict(noise) for noise in done.noise]
         click.echo(json.dumps({**told, "profile": progress.profile.as_dict()}))
-        return
-    click.echo(str(done))
-    if progress.done and with_profile:
-        click.echo(_table(progress.profile))
+    else:
+        click.echo(str(done))
+        if progress.done and with_profile:
+            click.echo(_table(progress.profile))
+    if picture is not None:
+        _draw_profile(done, picture)
 
 
 def _table(profile: Profile) -> str:

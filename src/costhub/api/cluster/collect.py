@@ -106,10 +106,10 @@ def collect_on_cluster(
         subjects.check()
         check_lowering(subjects, options.lowering)
         facts = _agreed(client := held.enter_context(_connected(scheduler)), device)
-        options.lowering.check(json.dumps(facts.target), subjects.networks)
+        workloads = subjects.specs(facts.target, options.lowering)
         # Two collections into one folder would measure the same.
         with (folder := DataFolder.create(out)).writer(facts.device_id) as writer:
-            queue = _Queue(folder, writer, facts.device_id, subjects.specs(facts.target, options.lowering))
+            queue = _Queue(folder, writer, facts.device_id, workloads)
             nothing = queue.held.slice(0, 0)
             parts = queue.parts(Part((), nothing, trials, time.time() + budget_s, device, options, seed, facts))
             return _received(client, queue, parts, trials, progress=progress)

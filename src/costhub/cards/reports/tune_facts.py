@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from costhub.dataset.intrinsics import PAIR_CONVOLUTION, PAIR_PRODUCT
 from costhub.errors import DataError
 from costhub.terminal_text import counted
 
@@ -84,7 +85,7 @@ def multiplies_bfloat16(workload: str) -> bool:
         >>> multiplies_bfloat16("matmul_pairs_add.128x384.48x384x16"), multiplies_bfloat16("row_pairs.128x768")
         (True, False)
     """
-    return workload.startswith(("matmul_pairs", "conv2d_NCHWc_pairs"))
+    return workload.startswith((PAIR_PRODUCT, PAIR_CONVOLUTION))
 
 
 def best_at(row: Mapping[str, Any], trials: int) -> float | None:

@@ -76,8 +76,9 @@ def faster_than_peak(rows: Rows) -> Iterator[tuple[str, Mask]]:
     is_float32 = rows.context.workload_column("is_float32")[rows.workload] == 1
     work = rows.context.workload_column("flop")[rows.workload]
     in_bfloat16 = rows.context.workload_column("is_bfloat16")[rows.workload] == 1
-    peaks = (rows.context.device_column(name)[rows.device] for name in ("peak_gflops_bfloat16", "peak_gflops"))
-    peak = np.where(in_bfloat16, *peaks) * 1e9
+    of_bfloat16 = rows.context.device_column("peak_gflops_bfloat16")[rows.device]
+    of_float32 = rows.context.device_column("peak_gflops")[rows.device]
+    peak = np.where(in_bfloat16, of_bfloat16, of_float32) * 1e9
     # A latency that is zero or negative is reported by another rule; NaN compares as False.
     fast = is_float32 & (peak > 0) & (rows.latency_s > 0) & (work > peak * PEAK_MARGIN * rows.latency_s)
     yield f"the latency asks for more than {PEAK_MARGIN} times the device's probed peak GFLOP/s.", fast
