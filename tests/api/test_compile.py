@@ -186,6 +186,8 @@ def test_schedules_are_from_the_space_that_was_asked_for(tmp_path: Path, marked_
 def test_an_unknown_source_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="'guessed' is not a source"):
         compile("matmul.128x128x128", tmp_path / "out", options=CompileOptions(sources=("guessed",)))
+    with pytest.raises(ArgumentError, match=r"not a text: \('measured',\)"):
+        compile("matmul.128x128x128", tmp_path / "out", options=CompileOptions(sources="measured"))  # type: ignore[arg-type]
     assert costhub.compile is compile
     assert list(tmp_path.iterdir()) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from costhub.collector.device.local import local_names
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import workload_id
 from costhub.errors import CosthubError, UnknownNameError, WorkloadError
+from costhub.hub.catalogue import names
 from costhub.hub.catalogue.devices import find_device
 
 ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
@@ -87,6 +89,16 @@ def test_this_machine_runs_what_is_compiled_for_it_or_a_part_of_it() -> None:
     assert whole.row["device_id"] == identify()["device_id"]
     assert whole.target.threads == identify()["cores"]
     assert part.target.runs_here
+
+
+def test_an_alias_of_this_machine_is_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = identify()["device_id"]
+    monkeypatch.setattr(names, "resolve_device", lambda _: SimpleNamespace(device_id=here))
+
+    found = find_target("my-chip")
+
+    assert found.row["device_id"] == here
+    assert found.target.runs_here
 
 
 def test_a_device_of_the_index_and_a_target_alone_are_only_built_for() -> None:

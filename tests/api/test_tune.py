@@ -143,6 +143,23 @@ def test_engines_are_refused_where_no_network_could_run_in_them(
     assert not (tmp_path / "tuned").exists()
 
 
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("matmul.128x128x128", "times whole networks, and no network is named"),
+        ("mine.json", r"needs a network that torch can export, and \S*mine.json is a relax module"),
+    ],
+)
+def test_torch_compile_is_refused_where_it_would_do_nothing(
+    what: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.json").write_text('{"type": "relax.expr.Function", "nodes": []}')
+
+    with pytest.raises(ArgumentError, match=rf"^--torch-compile \(torch_compile= in Python\) {why}: leave it out\.$"):
+        tune(what, tmp_path / "tuned", trials=4, options=TuneOptions(torch_compile=True))
+
+
 def test_a_file_that_is_no_network_is_told_what_it_is_beside_engines_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -254,6 +254,8 @@ def test_some_programs_of_each_workload_are_enough(
 
     assert "from 20 programs of 4 workloads" in capsys.readouterr().out  # 12 of each were measured
     assert load_model(tmp_path / "model")[1].data_rows == 20
+    assert run([*words, str(tmp_path / "other"), "--stop-share", "nan"]) == 2
+    assert "nan is out of range" in capsys.readouterr().err
     assert run([*words, str(tmp_path / "other"), "--stream"]) == 2
     assert "leave it out with --stream" in capsys.readouterr().err
 

@@ -7,8 +7,10 @@ import json
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -127,6 +129,26 @@ def test_an_interrupted_batch_leaves_no_file(tmp_path: Path, target: str, builde
 
     assert set(builder._scratch.path.rglob("*")) == before
     assert folder.measurements().num_rows == 2
+
+
+def test_a_batch_that_the_budget_cuts_short_leaves_the_collection_incomplete(
+    tmp_path: Path, target: str, builder: Builder, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[object] = []
+    late = SimpleNamespace(monotonic=lambda: time.monotonic() + 1e6 * bool(rows), thread_time=time.thread_time)
+    monkeypatch.setattr("costhub.collector.collect.time", late)
+
+    done = collect(
+        find_suites(["softmax.64x1000"]),
+        DataFolder.create(tmp_path / "data"),
+        measurer=LocalMeasurer([MeasuredDevice({"device_id": DEVICE}, json.loads(target))], builder, [runner]),
+        rights=Rights("test"),
+        proposals=Proposals(2, seed=1),
+        budget_s=600,
+        on_row=lambda *each: rows.append(each),
+    )
+
+    assert (done.done, done.is_complete) == (1, False)
 
 
 def test_devices_that_share_builds_have_a_row_each(

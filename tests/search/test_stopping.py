@@ -80,6 +80,18 @@ def test_a_kernel_of_which_nothing_ran_is_tried_some_times() -> None:
     assert both.next_task() is None
 
 
+def test_a_kernel_of_which_nothing_ran_gets_its_batches_although_the_others_are_done() -> None:
+    rule = SmallGain(worth=0.05, estimate=GainEstimate(record_gain=0.0), patience=3)
+    scheduler = scheduler_of(rule, conv=1.0, relu=1.0)
+    measured = []
+    while (name := scheduler.next_task()) is not None:
+        failed = TrialBatch(np.full(4, np.inf), SCORES, waiting=0.0)
+        scheduler.add(name, failed if name == "conv" else batch(waiting=-0.5))
+        measured.append(name)
+
+    assert measured == ["conv", "relu", "conv", "conv"]
+
+
 def test_records_by_chance_keep_a_search_going_for_a_while_only() -> None:
     taken = []
     for worth in (0.005, 0.01):

@@ -307,7 +307,8 @@ def check_measured(progress: CollectionProgress) -> None:
     """
     if progress.problems and not progress.done and not progress.before:
         given_up = [f"{name}: {why}" for name, why in progress.problems.items()]
-        more = f" So were {len(given_up) - 3} others." if len(given_up) > 3 else ""
+        others = len(given_up) - 3
+        more = f" So {'was' if others == 1 else 'were'} {counted(others, 'other')}." if others > 0 else ""
         raise MeasureError(f"Nothing could be measured. Given up: {' '.join(given_up[:3])}{more}")
 
 

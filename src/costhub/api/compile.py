@@ -33,7 +33,7 @@ from costhub.api.subjects import (
 from costhub.cards.reports.compile_summary import compile_text
 from costhub.errors import DataError, NetworkError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
-from costhub.names import check_different
+from costhub.names import check_different, refuse_text
 from costhub.progress import BarWithLines
 from costhub.search.zero_trials.plan import ZeroTrialPlan
 from costhub.terminal_text import Printed, counted
@@ -228,6 +228,7 @@ def compile(
         'measured'
     """
     options = options_given(options, CompileOptions)
+    refuse_text(options.sources, "The sources of schedules are")
     plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, space=options.space, seed=seed)
     options.check()
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)

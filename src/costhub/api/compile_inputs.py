@@ -52,6 +52,7 @@ def check_target(device: str) -> None:
         ArgumentError: A target given as JSON is not for a CPU, or lacks the number of cores.
         UnknownNameError: No device has that name.
     """
+    from costhub.api.measuring import local_devices
     from costhub.collector.device.local import local_kind
     from costhub.hub.catalogue.devices import is_device_file
 
@@ -60,7 +61,7 @@ def check_target(device: str) -> None:
     if device.lstrip().startswith("{"):
         _read_target(device)
         return
-    kind = None if is_device_file(device) else local_kind(device)
+    kind = None if is_device_file(device) else local_kind(*local_devices(device))
     if kind is None:
         _indexed(device)
     elif kind == "cuda":
@@ -78,6 +79,7 @@ def find_target(device: str) -> FoundTarget:
         CosthubError: As for `check_target`, a WorkloadError if TVM does not accept the target, or an UnknownNameError
             if LLVM does not know its CPU.
     """
+    from costhub.api.measuring import local_devices
     from costhub.collector.device.local import find_local, local_kind
     from costhub.hub.catalogue.devices import is_device_file
     from costhub.search.zero_trials.compile import CompileTarget
@@ -85,8 +87,8 @@ def find_target(device: str) -> FoundTarget:
     check_target(device)
     if device.lstrip().startswith("{"):
         return _of_json(device)
-    if not is_device_file(device) and local_kind(device) == "cpu":
-        (local,) = find_local([device])
+    if not is_device_file(device) and local_kind(*(here := local_devices(device))) == "cpu":
+        (local,) = find_local(here)
         return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
     row = _indexed(device)
     if is_device_file(device):

@@ -144,6 +144,7 @@ def doctor(
     Raises:
         ArgumentError: `fix` or `run` is given without `replay`, `run` is less than 1, or `target` is not a target.
         UnknownNameError: There is no device with the name `target`.
+        DeviceError: The device has no target.
         DataError: The folder holds no database or no record of the target, `fix` is a folder that is not empty, or no
             record is good.
         CosthubError: The network cannot be read.

@@ -226,7 +226,7 @@ def tune(
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
     draft = None if options.draft is None else ModelChoice(options.draft, allow_other_kind=options.allow_other_kind)
     subjects = read_subjects(what, Path(out))
-    _check_beside(options.beside, subjects, device)
+    _check_beside(options, subjects, device)
     for name, choice in itertools.product(local_devices(device), filter(None, (chosen, draft))):
         choice.check_local_kind(name)
     subjects.check_once(local_devices(device))
@@ -422,8 +422,8 @@ def _finished(
             raise
 
 
-def _check_beside(engines: Sequence[str], subjects: Subjects, where: Where) -> None:
-    """Refuses engines where there is no network that they could run beside, before TVM or torch is loaded.
+def _check_beside(options: TuneOptions, subjects: Subjects, where: Where) -> None:
+    """Refuses engines and `torch.compile` where no network could run in them, before TVM or torch is loaded.
 
     Raises:
         ArgumentError: No network is named, or one that torch cannot run, or one for a GPU or boards.
@@ -432,7 +432,7 @@ def _check_beside(engines: Sequence[str], subjects: Subjects, where: Where) -> N
     from costhub.collector.device.local import local_kind
     from costhub.collector.workloads.network_source import RELAX
 
-    if not engines:
+    if not (options.beside or options.torch_compile):
         return
     if not subjects.networks:
         subjects.check()  # a file that is no network, such as ONNX, is told what it is
@@ -447,12 +447,13 @@ def _check_beside(engines: Sequence[str], subjects: Subjects, where: Where) -> N
         why = "times whole networks, and no network is named"
     elif relax:
         why = f"needs a network that torch can export, and {relax} is a relax module"
-    elif on_boards:
+    elif on_boards and options.beside:
         why = "times networks on this machine, and this one is for boards"
-    elif kind not in ("cpu", None):  # None: no device of this machine, which is refused elsewhere
+    elif kind not in ("cpu", None) and options.beside:  # None: no device of this machine, which is refused elsewhere
         why = "times networks on CPUs, and this one is for a GPU"
     if why:
-        raise ArgumentError(f"--beside (beside= in Python) {why}: leave it out.")
+        option = "--beside (beside=" if options.beside else "--torch-compile (torch_compile="
+        raise ArgumentError(f"{option} in Python) {why}: leave it out.")
 
 
 def _warn_of_kernels_alone(networks: Sequence[str], measurer: Measurer) -> None:

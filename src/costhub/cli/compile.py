@@ -145,7 +145,8 @@ def command(
     if all(kernel.error for kernel in compiled.kernels):
         raise WorkloadError("No workload got a schedule. The table says why.")
     if compiled.unlinked:
+        has = "has" if len(compiled.unlinked) == 1 else "have"
         raise NetworkError(
-            f"{' and '.join(compiled.unlinked)} has no library, since no linker for the target is installed: on "
+            f"{' and '.join(compiled.unlinked)} {has} no library, since no linker for the target is installed: on "
             "Debian, install lld or the binutils for it, and run the same command again."
         )

@@ -29,7 +29,7 @@ BATCH = 32
 CHUNK = 16
 
 MOST_AHEAD = 4 * BATCH
-"""Programs that are built or wait to be built, at most."""
+"""From so many programs that are built or wait to be built, no more are proposed."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ def collect(
         proposals: How many programs, and which.
         budget_s: Seconds after which no further program (with several devices, no further batch) is timed.
         on_row: Called with each row of the measurements table once it is safe on disk.
-        reason_to_stop: Called between batches with the number of programs measured; a reason ends the collection.
+        reason_to_stop: Called between batches with the number of measurements, on all devices together; a reason ends
+            the collection.
 
     Raises:
         DataError: The folder holds something unreadable, or another collection is writing to it.
@@ -142,6 +143,8 @@ class _Work:
         self._proposals = proposals
         self._measurer = measurer
         self._jobs: list[_Job] = []
+        self._is_cut_short = False
+        """Whether programs of a batch were left unmeasured."""
 
     def stops(self, reason_to_stop: Callable[[int], str | None]) -> bool:
         """Whether there is a reason to stop; records that reason."""
@@ -150,7 +153,9 @@ class _Work:
 
     def finished(self) -> CollectionProgress:
         """The progress, which says from now on whether it is complete."""
-        self.progress.is_complete = not self._jobs and next_workload(self._queue, self._proposals.trials) is None
+        self.progress.is_complete = (
+            not (self._jobs or self._is_cut_short) and next_workload(self._queue, self._proposals.trials) is None
+        )
         self.progress.profile.stop()
         return self.progress
 
@@ -177,12 +182,15 @@ class _Work:
                 programs = workload.propose(count, shares=proposals.shares, scorer=proposals.scorer)
             if workload.problem is not None:
                 self.progress.problems[workload.spec.name] = workload.problem
+            if workload.exhausted or workload.attempts >= proposals.trials:
+                workload.forget_sampler()
             submit = self._measurer.builder.submit
             self._jobs += [_Job(workload, program, submit(program.module_json)) for program in programs]
 
     def measured(self, jobs: Sequence[_Job]) -> Iterator[tuple[_Job, MeasureResult]]:
         """Times the programs of `jobs`, and removes their libraries."""
         builds = [job.building.result() for job in jobs]
+        done = 0
         try:
             if self._proposals.check_outputs:
                 self._build_references(jobs)
@@ -197,6 +205,8 @@ class _Work:
                     if measured is None:
                         return
                     index, result = measured
+                    done += 1
+                    self._is_cut_short = done < len(jobs)
                     yield jobs[index], result
         finally:
             for build in builds:

@@ -84,6 +84,10 @@ class QueuedWorkload:
         self.exhausted = not programs
         return programs
 
+    def forget_sampler(self) -> None:
+        """Frees the design space and what was drawn from it, which takes megabytes: no more programs are wanted."""
+        self.__dict__.pop("sampler", None)
+
     def _check_parents(self) -> None:
         """Replays the best rows of the folder in a child first: a trace from elsewhere may crash TVM."""
         best, self.unchecked = sorted(self.unchecked)[:PARENTS], []

@@ -134,8 +134,8 @@ def without_size(instruction: Any) -> tuple[Any, int | None]:
 
 
 TURNED_KINDS = (TILE, CHOICE, LOCATION)
-NOT_MOVED = -2
-"""The least compute location: not moved at all."""
+INLINED = -2
+"""The least compute location: it inlines a block, -1 leaves it at the root."""
 LOCATION_UNIT = 16.0
 """Loops in the unit of a location."""
 
@@ -179,8 +179,6 @@ class SketchKnobs:
 
     def state(self, trace: Any) -> FloatArray:
         """(`state_size`,) the value of each decision, about 0 to 1; for tiles, logarithms of factors."""
-        import numpy as np
-
         values: list[float] = []
         for place, kind, _ in self.decided:
             instruction = trace.insts[place]
@@ -191,7 +189,7 @@ class SketchKnobs:
             elif kind == CHOICE:
                 values.append(int(decision) / max(1, len(instruction.attrs[0]) - 1))
             else:
-                values.append((int(decision) - NOT_MOVED) / LOCATION_UNIT)
+                values.append((int(decision) - INLINED) / LOCATION_UNIT)
         return np.array(values, dtype=np.float32)
 
     def turned(self, trace: Any, directions: IntArray) -> Any:
@@ -218,7 +216,7 @@ def _turned(instruction: Any, decision: Any, level: int, step: int) -> Any:
         return moved_factor([int(f) for f in decision], level, step, innermost=int(instruction.attrs[1]))
     if kind == CHOICE:
         return min(max(int(decision) + step, 0), len(instruction.attrs[0]) - 1)
-    return max(int(decision) + step, NOT_MOVED)
+    return max(int(decision) + step, INLINED)
 
 
 def moved_factor(factors: Sequence[int], level: int, step: int, *, innermost: int) -> list[int]:

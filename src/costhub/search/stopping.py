@@ -15,7 +15,8 @@ class SmallGain:
     The latency is that of all tasks, each times its calls, so kernels that take little of a network's time do not
     keep its search going. What a batch is expected to save is a `GainEstimate`: the model's promise for the waiting
     programs, on the scale of what was measured, plus a record by chance. Every task gets a first batch in any case;
-    a task in which nothing has run yet counts as worth measuring until it has had `patience` batches.
+    a task in which nothing has run yet is measured after the others until it has had `patience` batches. If nothing
+    runs in any task, no batch can be judged, and all trials are spent.
 
     The defaults were chosen with scripts/bench/search/stopping.py.
 
@@ -47,12 +48,10 @@ class SmallGain:
     """How many batches a task gets in which nothing has run."""
 
     def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
-        """See `StopRule`; all tasks end together."""
-        tasks = scheduler.tasks.values()
-        failing = [each for each in tasks if each.batches and not math.isfinite(each.best_s)]
-        if any(len(each.batches) < self.patience and not each.exhausted for each in failing):
+        """See `StopRule`; all tasks in which something has run end together."""
+        if not math.isfinite(task.best_s) and len(task.batches) < self.patience:
             return None
-        running = [each for each in tasks if math.isfinite(each.best_s)]
+        running = [each for each in scheduler.tasks.values() if math.isfinite(each.best_s)]
         latency_s = sum(each.weight * each.best_s for each in running)
         saved_s = sum(ExpectedGain(self.estimate)(each) for each in running)
         if not running or saved_s >= self.worth * latency_s:

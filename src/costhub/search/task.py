@@ -72,7 +72,7 @@ class SearchTask:
         self.target = tvm.target.Target(measurer.target)
         self.before: list[TrialBatch] = []
         """What earlier searches measured, in batches of this search's size, with the scores of a model that has not
-        learned from it; empty if none of it ran."""
+        learned from it."""
         self._measurer, self._database, self._score = measurer, database, score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
@@ -243,13 +243,12 @@ class SearchTask:
         results = [
             ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED) for each in records
         ]
-        if np.isfinite(latency_s).any():
-            scores = self._scores(candidates)
-            cuts = range(self._batch, len(records), self._batch)
-            # The records come the fastest first; batches as they were measured have fast and slow programs alike.
-            mixed = np.random.default_rng(0).permutation(len(records))
-            parts = zip(np.split(latency_s[mixed], cuts), np.split(scores[mixed], cuts), strict=True)
-            self.before = [TrialBatch(*part, waiting=0.0) for part in parts]
+        scores = self._scores(candidates)
+        cuts = range(self._batch, len(records), self._batch)
+        # The records come the fastest first; batches as they were measured have fast and slow programs alike.
+        mixed = np.random.default_rng(0).permutation(len(records))
+        parts = zip(np.split(latency_s[mixed], cuts), np.split(scores[mixed], cuts), strict=True)
+        self.before = [TrialBatch(*part, waiting=0.0) for part in parts]
         self._own.add(candidates, results)
         with self.meter.stages.during(LEARNING):
             self.model.update(self._context, candidates, results)

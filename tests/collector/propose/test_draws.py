@@ -49,7 +49,7 @@ def decisions(trace: Any) -> list[tuple[str, Any]]:
 
 
 def replayed(context: Any, sketches: list[Any], trace: Any, seed: int) -> Any:
-    schedule = DesignSpace(context, sketches).finish(lambda: trace, seed)
+    schedule = DesignSpace(context, sketches).finish(trace, seed)
     return None if schedule is None else schedule.trace
 
 

@@ -81,7 +81,7 @@ def drawn(name: str, count: int) -> list[Any]:
     context, sketches = open_design_space(workload(name), XEON, find_space(BLOCKED), 0)
     assert len(sketches) == 2 * len(SHAPES)
     space, draw = DesignSpace(context, sketches), np.random.default_rng(0)
-    found = [space.finish(lambda: space.random(draw), seed) for seed in range(1, 1 + 4 * count)]
+    found = [space.finish(space.random(draw), seed) for seed in range(1, 1 + 4 * count)]
     return [schedule for schedule in found if schedule is not None][:count]
 
 

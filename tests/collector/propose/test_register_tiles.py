@@ -127,7 +127,7 @@ def programs(mod: Any, target: str, count: int) -> list[Any]:
     """Programs of the design space; drawn decisions that it refuses are left out."""
     draw = np.random.default_rng(0)
     space = DesignSpace(*open_design_space(mod, target, find_space(BLOCKED), 0))
-    tried = (space.finish(lambda: space.random(draw), int(draw.integers(1, 2**30))) for _ in range(8 * count))
+    tried = (space.finish(space.random(draw), int(draw.integers(1, 2**30))) for _ in range(8 * count))
     found = list(islice((schedule for schedule in tried if schedule is not None), count))
     assert len(found) == count
     return found
@@ -267,7 +267,7 @@ def test_stock_tvm_replays_the_trace() -> None:
     mod = workload("3x3, relu")
     context, sketches = open_design_space(mod, TARGET, find_space(BLOCKED), 0)
     space = DesignSpace(context, sketches)
-    schedule = space.finish(lambda: space.random(np.random.default_rng(1)), 3)
+    schedule = space.finish(space.random(np.random.default_rng(1)), 3)
     assert schedule is not None
 
     again = tvm.s_tir.Schedule(mod)

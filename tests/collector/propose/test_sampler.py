@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costhub.collector.propose.draws import TracePreview
 from costhub.collector.propose.sampler import POOL_PER_PROGRAM, RANDOM_FIRST, Program, Sampler, Shares, Turns
 from costhub.collector.propose.spaces import DesignSpace, NamedSpace
 from costhub.collector.workloads.suites import find_workload
@@ -167,6 +168,31 @@ def test_seen_programs_are_not_drawn_again(target: str) -> None:
     seen = frozenset(p.program_id for p in Sampler(mod, target, seed=9).random(5))
     again = Sampler(mod, target, seed=9, seen=seen).random(5)
     assert not seen & {p.program_id for p in again}
+
+
+def test_programs_that_are_drawn_again_are_not_made_again(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = find_workload("softmax.64x1000").module()
+    made: list[Any] = []
+    finish = DesignSpace.finish
+
+    def counted(self: DesignSpace, trace: Any, seed: int) -> Any:
+        made.append(finish(self, trace, seed))
+        return made[-1]
+
+    def drawn(sampler: Sampler) -> list[str]:
+        first = sampler.random(RANDOM_FIRST)
+        parents = [p.trace for p in first[:4]]
+        rest = [sampler.propose(32, parents=parents, shares=ALL_THREE, scorer=LongerIsBetter()) for _ in range(3)]
+        return [p.program_id for p in [*first, *(program for programs in rest for program in programs)]]
+
+    monkeypatch.setattr(DesignSpace, "finish", counted)
+    quick, made_quickly = drawn(Sampler(mod, target, seed=9)), len(made)
+    made.clear()
+    monkeypatch.setattr(TracePreview, "decided", lambda self, trace, seed: (trace, None))
+    monkeypatch.setattr(TracePreview, "refuses", lambda self, trace: False)
+
+    assert quick == drawn(Sampler(mod, target, seed=9))
+    assert made_quickly < 0.7 * len(made)
 
 
 def test_a_small_space_runs_out_without_a_loop(target: str) -> None:

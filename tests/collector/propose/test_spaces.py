@@ -198,7 +198,7 @@ def structure(schedule: Any) -> int:
 
 
 def drawn(design: DesignSpace, seed: int) -> Any:
-    return design.finish(partial(design.random, np.random.default_rng(seed)), seed)
+    return design.finish(design.random(np.random.default_rng(seed)), seed)
 
 
 def test_threads_make_the_schedules_that_one_makes(design: DesignSpace) -> None:
@@ -215,18 +215,19 @@ def test_a_mutated_trace_can_be_replayed(design: DesignSpace) -> None:
     changed = 0
     for seed in range(1, 9):
         rng = np.random.default_rng(seed)
-        child = design.finish(partial(design.mutated, parent.trace, rng, most=1), seed)
+        child = design.finish(design.mutated(parent.trace, rng, most=1), seed)
         changed += child is not None and structure(child) != structure(parent)
 
     assert changed >= 4
 
 
 def test_what_a_stranger_raises_comes_out(design: DesignSpace) -> None:
-    def broken() -> Any:
-        raise ValueError("no such tile")
+    class Broken:
+        def apply_to_schedule(self, schedule: Any, remove_postproc: bool) -> None:
+            raise ValueError("no such tile")
 
     with pytest.raises(ValueError, match="no such tile"):
-        design.finish(broken, 1)
+        design.finish(Broken(), 1)
 
 
 def test_a_space_without_mutators_says_so(space_design: tuple[Any, list[Any]]) -> None:

@@ -31,7 +31,7 @@ def schedules(mod: Any, count: int, cpu: dict[str, Any] = CPU, own: str = BLOCKE
     """Random programs of the design space of a kernel."""
     draw = np.random.default_rng(0)
     space = DesignSpace(*open_design_space(mod, json.dumps(cpu), find_space(own), 0))
-    found = [space.finish(lambda: space.random(draw), seed) for seed in range(1, count + 1)]
+    found = [space.finish(space.random(draw), seed) for seed in range(1, count + 1)]
     return [schedule.mod for schedule in found if schedule is not None]
 
 

@@ -98,7 +98,7 @@ def test_a_schedule_of_the_same_workload_is_the_same_program_whatever_blocks_are
         assert known is not None
         assert sketches.knows(known)
         (trace,) = sketches.unchanged(known, CORES)
-        schedule = design.finish(lambda trace=trace: trace, 1)
+        schedule = design.finish(trace, 1)
 
         assert trace_to_json(schedule.trace) == program.trace
         assert of_renamed.knows(known)
@@ -119,7 +119,7 @@ def test_carried_decisions_replay_or_are_dropped(known: tuple[Any, ...], new: tu
         assert not sketches.knows(decisions)
         assert 0 < sketches.distance(decisions) < math.inf
         for trace in sketches.carried(decisions, CORES):
-            schedule = design.finish(lambda trace=trace: trace, 1)
+            schedule = design.finish(trace, 1)
             tried += 1
             if schedule is not None:
                 made += 1

@@ -31,6 +31,15 @@ def job(*sizes: int) -> Job:
     return Job("made", SuiteWorkload("made", "matmul", sizes).module())
 
 
+def twice(mod: Any) -> Any:
+    """A product with the same arguments and other outputs."""
+    import tvm
+
+    text = mod.script().replace("= C[v_i, v_j] +", "= T.float32(2) * C[v_i, v_j] +")
+    assert text != mod.script()
+    return tvm.script.from_source(text)
+
+
 def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> None:
     model, wanted = linear(np.ones(172)), job(48, 48, 48)
     own, other = (
@@ -48,7 +57,28 @@ def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> N
     assert min(found.stages.values()) > 0.0
     assert none is None
     assert nothing.check is None
-    assert (nothing.error or "").startswith("None of the 1 best programs is correct:")
+    assert (nothing.error or "").startswith("Its only program is not correct:")
+
+
+def test_what_was_not_compared_is_not_said_to_be(linear: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = job(48, 48, 48)
+    ranking = rank_programs(wanted.mod, TARGET, linear(np.ones(172)), KnownSchedules([]), PLAN)
+    default = default_program(wanted.mod, TARGET)
+    with Builder(TARGET, processes=1) as builder, Runner(TARGET) as runner:
+        (of_another,) = builder.build([default_program(twice(wanted.mod), TARGET).module_json])
+        assert of_another.artifact is not None
+        runner.expected(of_another.artifact, default.arguments)
+        _, unbuilt = _Kernel(wanted, ranking, replace(default, module_json="{}"), builder).first_right(builder, runner)
+        compare = Runner.compare
+        monkeypatch.setattr(
+            Runner, "compare", lambda *each, **named: replace(compare(*each, **named), output_checked=False)
+        )
+        _, unlike = _Kernel(wanted, ranking, default, builder).first_right(builder, runner)
+
+    assert (unbuilt.check, unlike.check) == (BUILT, BUILT)
+    assert "cannot be built" in unbuilt.failed[-1]
+    assert "layout" in unlike.failed[-1]
+    assert (len(unbuilt.failed), len(unlike.failed)) == (1, 1)
 
 
 def test_what_cannot_run_here_is_built_and_in_the_database(linear: Any, tmp_path: Path) -> None:

@@ -119,4 +119,4 @@ def command(
         from costhub.api.replay.result import plot_curves
 
         plot_curves(result, plot)
-    click.echo(result.to_json() if as_json else str(result))
+    click.echo(result.to_json() if as_json else str(result), nl=not as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -55,9 +56,12 @@ class DecimalNumber(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number."""
         try:
-            return super().convert(value, param, ctx)
+            number = super().convert(value, param, ctx)
         except click.BadParameter:
+            number = math.nan
+        if math.isnan(number):  # no comparison with the ends refuses it
             self.fail(_number_sentence(value, float, "number", self), param, ctx)
+        return number
 
 
 def _number_sentence(

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from costhub.collector.boards.session import SessionResult, build_reference, time_on_board
-from costhub.collector.boards.session_pool import BoardSession, SessionPool
+from costhub.collector.boards.session_pool import MOST_SESSIONS, BoardSession, SessionPool
 from costhub.collector.boards.tracker import Tracker, check_key
 from costhub.collector.run.drift_monitor import MAX_DRIFT, REPETITIONS
 from costhub.collector.run.evaluator import Arguments, Evaluator
@@ -27,8 +27,7 @@ from costhub.names import is_plain_name
 # A board ends a session by itself when its time is up. One that does not answer even then is gone.
 SILENCE_S = 5.0
 REFERENCE_TIMEOUT_S = 180.0
-MAX_AT_ONCE = 64
-# A program that crashed two boards did so for a reason.
+# A program that ended two sessions, perhaps on different boards, did so for a reason.
 MAX_LOST = 2
 # TVM's device name for each target kind, where the two differ.
 DEVICE_KINDS = {"llvm": "cpu"}
@@ -128,7 +127,7 @@ class Boards:
         return len(self.tracker.servers(self.key))
 
     def identify(self) -> BoardIdentity:
-        """Identifies the boards; asks every registered board once.
+        """Identifies the boards: asks until each has answered, at most twice as often as there are boards.
 
         Raises:
             DeviceError: They are not of one kind, or are plain TVM servers, which cannot identify themselves.
@@ -198,7 +197,7 @@ class Boards:
         Raises:
             MeasureError: As for `run`, to which `timeout_s` is passed.
         """
-        threads = min(max(1, self.count()), MAX_AT_ONCE)
+        threads = min(max(1, self.count()), MOST_SESSIONS)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
         try:
             indices = {
@@ -232,7 +231,7 @@ class Boards:
                 return self._good(reply, board)
             lost.append(str(reply.error))  # without its address, which the row would make public
             if len(lost) == MAX_LOST:
-                why = f"the session ended on {MAX_LOST} boards in a row ({'; '.join(lost)})"
+                why = f"{MAX_LOST} sessions in a row ended early ({'; '.join(lost)})"
                 return BoardRunResult("run_error", (), reply.wall_s, why, board=board)
 
     def _good(self, reply: SessionResult, board: str) -> BoardRunResult:

@@ -102,7 +102,7 @@ class SessionPool:
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, ChildError) else class_and_end(error)
-            return f"{lease.board} did not open a session: {reason}. "
+            return f"{lease.board} did not open a session: {reason.rstrip('.')}. "
         return BoardSession(lease.board, identity, child)
 
     def _check_open(self) -> None:

@@ -96,7 +96,7 @@ class Tracker:
     port: int
 
     def servers(self, key: str | None = None) -> list[Server]:
-        """The servers registered now, sorted by name; only those under `key` if it is given.
+        """The servers registered now, sorted by key and name; only those under `key` if it is given.
 
         Raises:
             MeasureError: No tracker answers there.
@@ -107,7 +107,11 @@ class Tracker:
         return sorted((s for s in servers if key in (None, s.key)), key=lambda s: (s.key, s.name))
 
     def free(self, key: str) -> int:
-        """Returns how many boards under `key` are waiting for work."""
+        """Returns how many boards under `key` are waiting for work.
+
+        Raises:
+            MeasureError: No tracker answers there.
+        """
         with self._readable():
             queues = self._ask([SUMMARY])[1]["queue_info"]
             return int(queues.get(key, {"free": 0})["free"])

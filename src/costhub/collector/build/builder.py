@@ -46,7 +46,7 @@ class BuildSeconds:
     """How the time of a build was spent."""
 
     lower: float = 0.0
-    """TVM's passes, from the scheduled module to the input of LLVM."""
+    """TVM's passes, from the scheduled module to the input of LLVM; for a GPU, the whole build."""
     llvm: float = 0.0
     """LLVM: its passes and the object file."""
     link: float = 0.0

@@ -52,7 +52,7 @@ def link(triple: str | None, objects: Sequence[str], library: str, options: Sequ
     """Links object files as `link_command` says.
 
     Raises:
-        MeasureError: No linker here supports that machine, or the linker fails; the error holds the end of its output.
+        MeasureError: No linker here supports that machine, or the linker fails; the error holds what it printed.
     """
     command = [*link_command(triple, objects, library), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

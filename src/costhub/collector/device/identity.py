@@ -77,6 +77,7 @@ def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None =
 
     Raises:
         DeviceError: This machine has no such device, or lacks that instruction set or that many cores.
+        UnknownNameError: No instruction set has that name.
 
     Example:
         >>> identify()["kind"], identify(isa="sse4.2", threads=1)["simd_bits"]

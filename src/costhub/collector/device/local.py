@@ -37,7 +37,8 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
         threads: Limits the CPU to this many cores.
 
     Raises:
-        DeviceError: TVM finds no device of that kind here.
+        DeviceError: TVM finds no device of that kind here, or cannot compile for it.
+        UnknownNameError: No instruction set has that name.
     """
     import tvm
 

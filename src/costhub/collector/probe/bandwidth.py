@@ -88,7 +88,7 @@ def read_gbs(bench: ProbeDevice, size: int, *, largest: int, budget_s: float) ->
         bench: The device.
         size: Bytes of the array, all workers together.
         largest: Bytes of the largest array to come, which is allocated once.
-        budget_s: When to stop.
+        budget_s: No further call starts after so many seconds.
 
     Returns:
         Actual size of the array in bytes, a multiple of what the workers read at once; 10^9 bytes per second.

@@ -104,7 +104,7 @@ def _take_all(
             if answers[steps[0]].value is None:
                 raise MeasureError(
                     f"The probe's {steps[0].label} does not run on this {setting.device_kind}: "
-                    f"{answers[steps[0]].how} Check that it can do what the target names: {setting.target}"
+                    f"{answers[steps[0]].how.rstrip('.')}. Check that it can do what the target names: {setting.target}"
                 )
             if on_step:
                 on_step(step.label, done + 1, len(queue))
@@ -166,9 +166,9 @@ def describe_method(
         parts.append(f"Clock of one core, by a chain of dependent operations: {clock.value:.2f} GHz.")
     for step, answer in answers.items():
         if step.what == "peak" and not step.workers:
-            parts.append(f"{step.dtype}: {answer.how}.")
+            parts.append(f"{step.dtype}: {answer.how.rstrip('.')}.")
         elif answer.value is None:
-            parts.append(f"Not measured: {step.label} ({answer.how}).")
+            parts.append(f"Not measured: {step.label} ({answer.how.rstrip('.')}).")
     for column, rate in (levels or {}).items():
         if rate is None:
             level = column.removesuffix("_gbs").upper()

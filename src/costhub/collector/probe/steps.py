@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from costhub.collector.device.cpu_state import pick_cpus, use_cpus
 from costhub.collector.probe.kernels import CUDA_BLOCKS_PER_CORE, ProbeDevice
+from costhub.terminal_text import counted
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ProbeStep:
         """The label shown to people while it runs."""
         if self.what == "bandwidth":
             return f"reading {self.bytes >> 10} KiB"
-        threads = f", {self.workers} threads" if self.workers else ""
+        threads = f", {counted(self.workers, 'thread')}" if self.workers else ""
         return f"{self.what} {self.dtype}".strip() + threads
 
 

@@ -1,4 +1,4 @@
-"""Provides Draws and Refusals: what a replay of a trace will draw, and which decisions post-processing refuses.
+"""Provides TracePreview: what a replay of a trace will draw, and which decisions post-processing refuses.
 
 Making a schedule takes milliseconds, and small design spaces yield most of their programs several times. The decisions
 alone say which program a trace becomes, and whether its register tile is too large; drawing them takes a small part of
@@ -24,7 +24,7 @@ _FEW = 8
 """Lists of places to choose from that are found out before any of them is used again."""
 _KEPT = 64
 """Different lists of open decisions for which a schedule that draws them is kept."""
-_MOST_RECORDED = 4096
+_MOST_RECORDED = 512
 """Instructions that such a schedule records."""
 
 
@@ -45,6 +45,39 @@ class _Open:
         turn = next(number for number, factor in enumerate(drawn) if int(factor) > 1)
         # Of two factors, TVM draws how large the first one is; of more, which of them gets the prime number.
         return self.attributes[turn if len(self.attributes) > 2 else 1 - turn]
+
+
+class TracePreview:
+    """Tells what replays of the traces of one design space will decide, and which are refused, without replaying them.
+
+    Several threads may call `refuses`, one at a time `decided`.
+
+    Args:
+        context: The ``ms.TuneContext`` of workload and target.
+        sketches: The result of ``context.generate_design_space()``.
+    """
+
+    def __init__(self, context: Any, sketches: Sequence[Any]) -> None:
+        # On GPUs, post-processing draws, too: equal traces become different programs.
+        self._draws = Draws(sketches, context.mod) if context.target.kind.name == "llvm" else None
+        self._refusals = Refusals(context.space_generator.postprocs or (), sketches)
+
+    def decided(self, trace: Any, seed: int) -> tuple[Any, int | None]:
+        """The trace with the decisions that it will have, and its `trace_key`.
+
+        Args:
+            trace: A ``Trace`` of one of the sketches, with or without some of its decisions.
+            seed: That of the schedule to which it would be applied.
+
+        Returns:
+            Where only a replay can tell the decisions, the trace as it is, and None.
+        """
+        decided = None if self._draws is None else self._draws.decided(trace, seed)
+        return (trace, None) if decided is None else (decided, trace_key(decided))
+
+    def refuses(self, trace: Any) -> bool:
+        """Whether post-processing refuses a ``Trace`` in any case; if decisions are open, that is not known."""
+        return self._refusals.refuses(trace)
 
 
 class Draws:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from costhub.collector.propose.draws import TracePreview
 from costhub.collector.propose.spaces import DEFAULT, DesignSpace, NamedSpace, failure, find_space, is_own
 from costhub.collector.run.evaluator import Arguments
 from costhub.dataset.intrinsics import load_intrinsics
@@ -172,9 +173,13 @@ class Sampler:
         self._turns = Turns()
         self._seen = set(seen)
         self._structures: set[int] = set()
+        self._made: dict[int, int | None] = {}
+        """Key of a trace with its decisions -> the structure of the program that it became; None if TVM rejected it."""
         self._parents: dict[str, Any] = {}
         self._context, sketches = open_design_space(mod, target, find_space(space), seed)
         self._design = DesignSpace(self._context, sketches)
+        # One's own rules may tile a loop that another tile has made: then only a replay knows what is drawn.
+        self._preview = None if is_own(space) else TracePreview(self._context, sketches)
 
     def propose(
         self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
@@ -263,38 +268,67 @@ class Sampler:
         structures = set(besides)
         repeats = rejects = 0
         while len(drawn) < count and repeats < MAX_REPEATS and rejects < MAX_REJECTS:
-            schedule = self._finish(propose)
-            if schedule is None:
+            structure, candidate = self._next(propose, structures)
+            if candidate is not None:
+                repeats = rejects = 0
+                structures.add(candidate.structure)
+                drawn.append(candidate)
+            elif structure is None:
                 rejects += 1
-                continue
-            candidate = self._new(schedule, structures)
-            if candidate is None:
+            else:
                 repeats += 1
-                continue
-            repeats = rejects = 0
-            structures.add(candidate.structure)
-            drawn.append(candidate)
         return drawn
 
-    def _finish(self, propose: Callable[[], Any]) -> Any:
-        """A proposed schedule after post-processing, or None if TVM finds its decisions impossible."""
-        seed = int(self._rng.integers(1, 2**30))
-        try:
-            with uninterrupted():  # the rules of a space are Python that TVM's C++ calls
-                return self._design.finish(propose, seed)
-        except Exception as error:  # from Python code of the user's space
-            raise failure(self.space, error) from error
-
-    def _new(self, schedule: Any, besides: set[int]) -> _Candidate | None:
+    def _next(self, propose: Callable[[], Any], besides: set[int]) -> tuple[int | None, _Candidate | None]:
+        """The structure of the next program, None if TVM rejects it; and the program, None if it is not new."""
         import tvm_ffi
 
+        trace, key, seed = self._proposed(propose)
+        if key is not None and key in self._made:
+            known = self._made[key]
+            if known is None or not self._is_new(known, besides):
+                return known, None  # no need to make it again
+        schedule = self._finish(trace, seed)
+        structure = None if schedule is None else int(tvm_ffi.structural_hash(schedule.mod))
+        if key is not None:
+            self._made[key] = structure
         # Different decisions often lower to the same program; measuring it twice would only cost time.
-        structure = tvm_ffi.structural_hash(schedule.mod)
-        if structure in self._structures or structure in besides:
+        if structure is None or not self._is_new(structure, besides):
+            return structure, None
+        text = trace_to_json(schedule.trace)
+        identity = program_id(self.workload_id, text)
+        if identity in self._seen:
+            self._structures.add(structure)
+            return structure, None
+        return structure, _Candidate(schedule, identity, text, structure)
+
+    def _is_new(self, structure: int, besides: set[int]) -> bool:
+        return structure not in self._structures and structure not in besides
+
+    def _proposed(self, propose: Callable[[], Any]) -> tuple[Any, int | None, int]:
+        """A trace, None if TVM finds it impossible; its key, None if only a replay can tell it; the replay's seed."""
+        import tvm
+
+        seed = int(self._rng.integers(1, 2**30))
+        try:
+            with uninterrupted():
+                trace = propose()
+        except (tvm.s_tir.ScheduleError, tvm.error.InternalError):  # a mutator has to replay some traces
+            return None, None, seed
+        except Exception as error:  # from Python code of the user's space
+            raise failure(self.space, error) from error
+        return (trace, None, seed) if self._preview is None else (*self._preview.decided(trace, seed), seed)
+
+    def _finish(self, trace: Any, seed: int) -> Any:
+        """The schedule of a trace after post-processing, or None if TVM finds its decisions impossible."""
+        # Traces that post-processing would reject for their decisions alone are not replayed.
+        if trace is None or (self._preview is not None and self._preview.refuses(trace)):
             return None
-        trace = trace_to_json(schedule.trace)
-        identity = program_id(self.workload_id, trace)
-        return None if identity in self._seen else _Candidate(schedule, identity, trace, structure)
+        try:
+            with uninterrupted():  # the rules of a space are Python that TVM's C++ calls
+                return self._design.finish(trace, seed)
+        except Exception as error:  # from Python code of the user's space
+            raise failure(self.space, error) from error
 
     def _accept(self, candidate: _Candidate, proposed_by: str, score: float | None = None) -> Program:
         self._seen.add(candidate.program_id)

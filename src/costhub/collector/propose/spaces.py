@@ -289,11 +289,11 @@ class DesignSpace:
             trace = apply(mutator, trace, int(rng.integers(1, 2**30))) or trace
         return trace
 
-    def finish(self, propose: Callable[[], Any], seed: int) -> Any:
-        """The ``Schedule`` of a proposed trace after post-processing.
+    def finish(self, trace: Any, seed: int) -> Any:
+        """The ``Schedule`` of a trace after post-processing.
 
         Args:
-            propose: Returns the trace; any post-processing that it contains is done again.
+            trace: A ``Trace``; any post-processing that it contains is done again.
             seed: Seed of the decisions that the trace leaves open.
 
         Returns:
@@ -306,7 +306,7 @@ class DesignSpace:
 
         schedule = tvm.s_tir.Schedule(self._mod(), seed=seed, error_render_level="none")
         try:
-            propose().apply_to_schedule(schedule, remove_postproc=True)
+            trace.apply_to_schedule(schedule, remove_postproc=True)
             schedule.enter_postproc()
             accepted = all(p.apply(schedule) for p in self._generator.postprocs or ())
         except (tvm.s_tir.ScheduleError, tvm.error.InternalError):

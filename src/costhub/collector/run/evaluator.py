@@ -70,7 +70,10 @@ COLLECTING = Evaluator(repeat=2, min_repeat_ms=3, max_repeat=9)
 
 
 def take(module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluator) -> tuple[float, ...]:
-    """Seconds per call in each repeat of the module's function ``main``, after one warm-up call."""
+    """Seconds per call in each repeat of the module's function ``main``, after one warm-up call.
+
+    Of a call that takes long, one figure: the better of two calls, or that of the warm-up call itself.
+    """
     warm_up_s = one_call(module, device, arguments)
     if warm_up_s > HOPELESS_CALL_S:
         return (warm_up_s,)

@@ -45,7 +45,7 @@ def reference_module(device_kind: str) -> Any:
 def time_reference(device_kind: str, target: str, *, quick: bool) -> tuple[float, ...]:
     """Seconds per call of the reference kernel, to be summarised by their median.
 
-    Three repeats of at least 10 ms; `quick`: three single calls; the first may run with cold caches.
+    Three repeats of at least 10 ms; `quick`: three single calls.
     """
     full, calls = _timers(device_kind, target)
     return calls() if quick else full()

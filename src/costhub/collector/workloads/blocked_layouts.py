@@ -44,7 +44,7 @@ def vector_lanes(target: Any) -> int:
 def block_layouts(mod: Any, lanes: int, *, bf16_unit: str = "") -> Any:
     """Puts the convolutions of ``main`` into blocked layouts, and converts where other operators need the plain one.
 
-    Convolutions with more than one channel per group, or with channel counts not divisible by four, stay as
+    Grouped convolutions other than depthwise ones, and those whose output channels four does not divide, stay as
     they are, and so does a module that TVM cannot convert even when it sees only operators on images.
 
     Args:

@@ -72,7 +72,8 @@ class RandomOrder(_Memory):
 class ModelOrder(_Memory):
     """Measures what the model ranks first; the model learns from what is told, as in `costhub tune`.
 
-    A share of each batch is random, as in TVM's evolutionary search (`eps_greedy`): one program in twenty.
+    A share of each batch is random, as in TVM's evolutionary search (`eps_greedy`): one program in twenty,
+    rounded down, so none of a batch of fewer.
 
     Example:
         >>> from costhub.models.trees.gbt import Gbt, GbtOptions

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from costhub.collector.propose.draws import Draws, Refusals, trace_key
+from costhub.collector.propose.draws import TracePreview
 from costhub.collector.propose.spaces import DesignSpace
 from costhub.dataset.metaschedule.lines import STORED_FAILURE_S, UNMEASURED_S
 from costhub.models.protocol import Scores
@@ -104,9 +104,7 @@ class SearchSpace:
         self.rng = np.random.default_rng(seed)
         self._context, self._cost_model = context, cost_model
         self._design = DesignSpace(context, sketches)
-        # On GPUs, post-processing draws, too: equal traces become different programs.
-        self._draws = Draws(sketches, context.mod) if context.target.kind.name == "llvm" else None
-        self._refusals = Refusals(context.space_generator.postprocs or (), sketches)
+        self._preview = TracePreview(context, sketches)
         self._threads = int(context.num_threads)
         # No feature depends on the arguments, and determining them for each schedule is slow.
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
@@ -179,7 +177,7 @@ class SearchSpace:
 
         Args:
             proposals: As for `programs`.
-            before: What became of earlier traces, by `trace_key`; those of these proposals are added.
+            before: What became of earlier traces, by their keys; those of these proposals are added.
         """
         seeds = self.rng.integers(1, 2**30, size=len(proposals)).tolist()
         proposed = self._in_threads(self._trace, proposals, seeds)
@@ -250,17 +248,16 @@ class SearchSpace:
             return None
 
     def _decided(self, trace: Any, seed: int) -> tuple[Any, int | None]:
-        """A trace with the decisions that it will have, and its `trace_key`; None where only a replay can tell."""
-        decided = None if trace is None or self._draws is None else self._draws.decided(trace, seed)
-        return (trace, None) if decided is None else (decided, trace_key(decided))
+        """A trace with the decisions that it will have, and its key; None where only a replay can tell."""
+        return (None, None) if trace is None else self._preview.decided(trace, seed)
 
     def _program(self, trace: Any, seed: int) -> ScheduledProgram | None:
         import tvm_ffi
 
-        # What post-processing refuses at a look at the decisions is not replayed for it.
-        if trace is None or self._refusals.refuses(trace):
+        # Traces that post-processing would reject for their decisions alone are not replayed.
+        if trace is None or self._preview.refuses(trace):
             return None
-        schedule = self._design.finish(lambda: trace, seed)
+        schedule = self._design.finish(trace, seed)
         return None if schedule is None else ScheduledProgram(schedule, int(tvm_ffi.structural_hash(schedule.mod)))
 
 

@@ -300,8 +300,10 @@ def _kept(finished: FinishedNetwork, forms: _Forms, out: Path) -> FinishedNetwor
     """Keeps the tuned library if nothing is wrong with the network; otherwise an earlier search's is removed."""
     library = _library(out, finished.network)
     if finished.error is not None:
-        library.unlink(missing_ok=True)
-        return finished
+        if not library.exists():
+            return finished
+        library.unlink()  # it has other schedules than the database now
+        return replace(finished, notes=(*finished.notes, f"{library.name} of an earlier search was removed."))
     _publish(Path(forms.tuned), library)
     return replace(finished, library=str(library))
 
@@ -431,5 +433,8 @@ def _publish(source: Path, library: Path) -> None:
     """Moves a library to its place, even from another file system; it never appears incomplete."""
     part = library.with_name(f"{library.name}.part")
     part.unlink(missing_ok=True)  # a link would be written through
-    shutil.copyfile(source, part)
-    part.replace(library)
+    try:
+        shutil.copyfile(source, part)
+        part.replace(library)
+    finally:
+        part.unlink(missing_ok=True)  # as large as the network

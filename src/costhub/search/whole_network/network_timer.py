@@ -114,7 +114,7 @@ class NetworkTimer:
     threads: int
     device_kind: str = "cpu"
     notes: tuple[str, ...] = ()
-    """Sentences about forms that could not be timed, in order; filled by `load_torch`."""
+    """Sentences about forms that could not be timed, in order; filled by `load_torch` and `measure`."""
     _children: dict[str, Child] = field(default_factory=dict)
     _launched: dict[str, Child] = field(default_factory=dict)
     """Form -> a process that gets ready for it."""
@@ -192,7 +192,10 @@ class NetworkTimer:
         """
         for child in self._launched.values():  # of forms that were not loaded after all
             child.kill()
-        return time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
+        latencies = time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
+        failed = [name for name in self._children if name not in latencies]
+        self.notes += tuple(f"The form {name!r} failed while it was timed, so it has no latency." for name in failed)
+        return latencies
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
         child = self._children[name]

@@ -31,7 +31,7 @@ _ELF64, _ELF_HEADER = b"\x7fELF\x02\x01", 64
 
 
 def load_network(library: str | Path, *, threads: int | None = None) -> TunedNetwork:
-    """Loads a network that `costhub.tune` has compiled, as a function of torch tensors.
+    """Loads a network that `costhub.tune` or `costhub.compile` has compiled, as a function of torch tensors.
 
     Args:
         library: The file, such as ``tuned/resnet-18.so``. It is machine code: load only your own.
@@ -52,7 +52,7 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
 
 
 class TunedNetwork:
-    """A network that `costhub.tune` has compiled; call it as the torch network that it was.
+    """A network that `costhub.tune` or `costhub.compile` has compiled; call it as the torch network that it was.
 
     Tensors go in and out by DLPack, without copies. An input is copied if it is not contiguous, if it does not begin
     at a multiple of 64 bytes (as a row of a batch may), or if it is a NumPy array. Loading needs only TVM. A network

@@ -26,13 +26,13 @@ from costhub.dataset.trace import (
     read_trace,
     trace_parts,
 )
-from costhub.search.knobs import without_size
+from costhub.search.knobs import INLINED, without_size
 
 _BLOCK = "GetSBlock"
 """The instruction that names a block; blocks of equal workloads may have different names."""
 _PARALLEL = "meta_schedule.parallel"
-_NOWHERE, _MOST_LOOPS = -2, 1024
-"""Places of a block among the loops around it: -2 inlines it, -1 leaves it at the root."""
+_MOST_LOOPS = 1024
+"""The last place of a block among the loops around it; the first is `INLINED`."""
 _MOST_EXTENT = 1 << 31
 """Of a loop that TVM tiles, and of a number in an annotation, which is multiplied by cores and has 64 bits."""
 
@@ -87,7 +87,7 @@ class TraceDecisions:
             elif kind == CHOICE and _is_whole(value) and 0 <= value < len(attributes[0]):
                 choices.append((place, value))
                 alternatives.append(json.dumps(attributes[0]))
-            elif kind == LOCATION and _is_whole(value) and _NOWHERE <= value < _MOST_LOOPS:
+            elif kind == LOCATION and _is_whole(value) and INLINED <= value < _MOST_LOOPS:
                 locations.append((place, value))
             elif kind in (TILE, CHOICE, LOCATION):
                 return None

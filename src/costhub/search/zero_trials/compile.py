@@ -61,7 +61,7 @@ class CompiledKernel:
     check: str | None = None
     """`COMPARED` or `BUILT`; None if nothing could be built."""
     failed: tuple[str, ...] = ()
-    """What was wrong with the programs that were preferred to this one."""
+    """What was wrong with the programs that were preferred to this one, and why outputs were not compared if so."""
     error: str | None = None
     """Why there is no schedule, as a sentence."""
     library: str | None = None
@@ -185,6 +185,8 @@ class _Kernel:
         """The library of the program that is correct."""
         self._stages = StageTimer(WAITING)
         self._default = default
+        self._is_compared = False
+        """Whether the outputs of the last program that ran were compared."""
         self._built: list[Future[BuildResult]] = []
         self._default_built = None if default is None else builder.submit(default.module_json)
         self._submit(builder)
@@ -226,10 +228,11 @@ class _Kernel:
             problem = self._problem(ranked, built, runner)
             if problem is None:
                 self.artifact = built.artifact
+                if runner is not None and why is None and not self._is_compared:
+                    why = _OTHER_LAYOUT
                 return ranked, _described(found, ranked, why, runner is not None, failed)
             failed.append(problem)
-        tried = f"None of the {len(failed)} best programs is correct: {failed[0]}" if failed else _NOTHING
-        return None, replace(found, error=tried, failed=tuple(failed))
+        return None, replace(found, error=_nothing_right(failed), failed=tuple(failed))
 
     def remove(self) -> None:
         """Removes what was built; the untuned program stays until the runner ends, which may need it again."""
@@ -245,6 +248,7 @@ class _Kernel:
         """Runs the untuned program; a sentence if outputs cannot be compared with its own."""
         if runner is None or self._default is None or self._default_built is None:
             return None
+        runner.expect_nothing()  # of this workload: what the one before it computes is no measure
         with self._stages.during(BUILDING):
             built = self._default_built.result()
         if built.artifact is None:
@@ -265,12 +269,23 @@ class _Kernel:
             mod = ranked.program.schedule.mod
             with self._stages.during(COMPARING):
                 ran = runner.compare(built.artifact, argument_shapes(mod), module_to_json(mod))
+            self._is_compared = ran.output_checked
             if ran.status != "ok":
                 return f"It does not run as the untuned program does: {ran.error}."
         return problem
 
 
 _NOTHING = "No source has a schedule for this workload; allow others with --source (sources=... in Python)."
+_OTHER_LAYOUT = "It takes its weights in a layout that cannot be converted here, so outputs were not compared."
+
+
+def _nothing_right(failed: Sequence[str]) -> str:
+    """Why a workload gets no schedule, from what was wrong with its best programs."""
+    if not failed:
+        return _NOTHING
+    if len(failed) == 1:
+        return f"Its only program is not correct: {failed[0]}"
+    return f"None of the {len(failed)} best programs is correct: {failed[0]}"
 
 
 def _replay_problem(mod: Any, ranked: RankedProgram) -> str | None:

@@ -37,7 +37,8 @@ class DeviceRows:
     is_target: bool = False
     """Whether it is the device to find schedules for."""
     is_like_target: bool = False
-    """Whether it has the same instructions, so that its fastest schedules are worth trying unchanged."""
+    """Whether its vectors are as wide and it has instructions in common, so that its fastest schedules are worth trying
+    unchanged."""
     is_own: bool = False
     """Whether the user named the folder; otherwise it is the hub's."""
 

@@ -100,7 +100,7 @@ class UNet(nn.Module):
         return nn.Sequential(*(ConvNorm(n, outputs, 3, activation=nn.ReLU()) for n in (inputs, outputs)))
 
     def forward(self, image: Tensor) -> Tensor:
-        """(batch, 3, height, width) to (batch, classes, height, width); both divide by 16."""
+        """(batch, 3, height, width) to (batch, classes, height, width); both divisible by 16."""
         kept = [self.first(image)]
         for layer in self.down:
             kept.append(layer(F.max_pool2d(kept[-1], 2)))
