@@ -18,6 +18,7 @@ import pytest
 from costhub.api import tune as tune_module
 from costhub.api.measuring import BoardsAt
 from costhub.api.models import ChosenModel, advise, load_model
+from costhub.api.subjects import read_subjects
 from costhub.api.tune import TuneOptions, obstacle, tune
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_names, local_target
@@ -158,6 +159,8 @@ def test_torch_compile_is_refused_where_it_would_do_nothing(
 
     with pytest.raises(ArgumentError, match=rf"^--torch-compile \(torch_compile= in Python\) {why}: leave it out\.$"):
         tune(what, tmp_path / "tuned", trials=4, options=TuneOptions(torch_compile=True))
+    both = read_subjects(["lstm", "mine.json"], tmp_path)
+    tune_module._check_beside(TuneOptions(torch_compile=True), both, "auto")  # lstm can run in it
 
 
 def test_a_file_that_is_no_network_is_told_what_it_is_beside_engines_too(

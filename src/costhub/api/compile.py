@@ -111,10 +111,12 @@ class CompileOptions:
 
         Raises:
             UnknownNameError: The design space, the layout or the precision is unknown.
+            ArgumentError: The sources are a text.
         """
         from costhub.collector.propose.spaces import check_name
         from costhub.collector.workloads.network_source import Lowering
 
+        refuse_text(self.sources, "The sources of schedules are")
         Lowering(layout=self.layout, precision=self.precision)
         if self.space is not None:
             check_name(self.space)
@@ -228,9 +230,8 @@ def compile(
         'measured'
     """
     options = options_given(options, CompileOptions)
-    refuse_text(options.sources, "The sources of schedules are")
-    plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, space=options.space, seed=seed)
     options.check()
+    plan = ZeroTrialPlan(sources=tuple(options.sources), pool=options.pool, space=options.space, seed=seed)
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
     check_target(device)
     chosen.check_local_kind(device)

@@ -426,7 +426,8 @@ def _check_beside(options: TuneOptions, subjects: Subjects, where: Where) -> Non
     """Refuses engines and `torch.compile` where no network could run in them, before TVM or torch is loaded.
 
     Raises:
-        ArgumentError: No network is named, or one that torch cannot run, or one for a GPU or boards.
+        ArgumentError: No network is named, or none that torch can run; for engines also if one of them is a relax
+            module, or they are for a GPU or boards.
         CosthubError: What is named is nothing that can be tuned.
     """
     from costhub.collector.device.local import local_kind
@@ -441,7 +442,8 @@ def _check_beside(options: TuneOptions, subjects: Subjects, where: Where) -> Non
     else:
         on_boards = isinstance(where, BoardsAt) or where.boards is not None
         kind = None if isinstance(where, BoardsAt) else str(where.device["kind"])
-    relax = next((name for name in subjects.networks if Path(name).suffix == RELAX), None)
+    of_relax = [name for name in subjects.networks if Path(name).suffix == RELAX]
+    relax = of_relax[0] if of_relax and (options.beside or len(of_relax) == len(subjects.networks)) else None
     why = None
     if not subjects.networks:
         why = "times whole networks, and no network is named"

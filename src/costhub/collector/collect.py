@@ -29,7 +29,7 @@ BATCH = 32
 CHUNK = 16
 
 MOST_AHEAD = 4 * BATCH
-"""From so many programs that are built or wait to be built, no more are proposed."""
+"""No more programs are proposed while so many are built or wait to be built."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,10 @@ class QueuedWorkload:
         return programs
 
     def forget_sampler(self) -> None:
-        """Frees the design space and what was drawn from it, which takes megabytes: no more programs are wanted."""
+        """Frees the design space and what was drawn from it, which takes megabytes: no more programs are wanted.
+
+        A space of one's own stays in the child that holds it.
+        """
         self.__dict__.pop("sampler", None)
 
     def _check_parents(self) -> None:

@@ -160,6 +160,7 @@ def test_an_interruption_leaves_the_library_of_an_earlier_search(
 
     assert found.error == "TVM cannot compile small as a whole: no such file."
     assert not (tmp_path / "small.so").exists()
+    assert found.notes == ("small.so of an earlier search was removed.",)
 
 
 @pytest.mark.slow

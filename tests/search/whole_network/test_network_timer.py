@@ -69,6 +69,7 @@ def test_a_form_that_dies_is_left_out_and_one_that_cannot_be_loaded_is_a_sentenc
     assert output.shape == (1, 10)
     assert list(found) == ["torch"]
     assert found["torch"].calls == 2
+    assert timer.notes == ("The dead form failed while it was timed.",)
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="torch may have a GPU here")

@@ -50,7 +50,7 @@ class _Open:
 class TracePreview:
     """Tells what replays of the traces of one design space will decide, and which are refused, without replaying them.
 
-    Several threads may call `refuses`, one at a time `decided`.
+    Several threads may call `refuses` at once, but only one `decided`.
 
     Args:
         context: The ``ms.TuneContext`` of workload and target.

@@ -31,6 +31,10 @@ MAX_REPEATS = 48
 MAX_REJECTS = 512
 POOL_PER_PROGRAM = 8
 
+# Above this share of repeats, decisions are drawn before programs are made: elsewhere that takes more time than
+# it saves.
+_MANY_REPEATS = 0.1
+
 # This share of a model's picks is random, or the model would never learn where it is wrong.
 EPSILON = 0.05
 
@@ -175,6 +179,7 @@ class Sampler:
         self._structures: set[int] = set()
         self._made: dict[int, int | None] = {}
         """Key of a trace with its decisions -> the structure of the program that it became; None if TVM rejected it."""
+        self._draws = self._repeats = 0
         self._parents: dict[str, Any] = {}
         self._context, sketches = open_design_space(mod, target, find_space(space), seed)
         self._design = DesignSpace(self._context, sketches)
@@ -269,6 +274,7 @@ class Sampler:
         repeats = rejects = 0
         while len(drawn) < count and repeats < MAX_REPEATS and rejects < MAX_REJECTS:
             structure, candidate = self._next(propose, structures)
+            self._draws += 1
             if candidate is not None:
                 repeats = rejects = 0
                 structures.add(candidate.structure)
@@ -277,6 +283,7 @@ class Sampler:
                 rejects += 1
             else:
                 repeats += 1
+                self._repeats += 1
         return drawn
 
     def _next(self, propose: Callable[[], Any], besides: set[int]) -> tuple[int | None, _Candidate | None]:
@@ -317,7 +324,9 @@ class Sampler:
             return None, None, seed
         except Exception as error:  # from Python code of the user's space
             raise failure(self.space, error) from error
-        return (trace, None, seed) if self._preview is None else (*self._preview.decided(trace, seed), seed)
+        if self._preview is None or self._repeats <= _MANY_REPEATS * self._draws:
+            return trace, None, seed
+        return *self._preview.decided(trace, seed), seed
 
     def _finish(self, trace: Any, seed: int) -> Any:
         """The schedule of a trace after post-processing, or None if TVM finds its decisions impossible."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -90,6 +90,11 @@ def time_in_turns(names: Iterable[str], turn: Callable[[str], list[float] | None
             else:
                 taken[name] += run_s
     return {name: Latency.of(run_s) for name, run_s in taken.items() if run_s}
+
+
+def _without_latency(names: Iterable[str], latencies: Mapping[str, Latency]) -> tuple[str, ...]:
+    """A sentence about each form that `time_in_turns` has left out."""
+    return tuple(f"The {name} form failed while it was timed." for name in names if name not in latencies)
 
 
 @dataclass
@@ -193,8 +198,7 @@ class NetworkTimer:
         for child in self._launched.values():  # of forms that were not loaded after all
             child.kill()
         latencies = time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
-        failed = [name for name in self._children if name not in latencies]
-        self.notes += tuple(f"The form {name!r} failed while it was timed, so it has no latency." for name in failed)
+        self.notes += _without_latency(self._children, latencies)
         return latencies
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
@@ -277,7 +281,7 @@ class BoardNetworkTimer:
     child: Child
     """Holds the session."""
     notes: tuple[str, ...] = ()
-    """As for `NetworkTimer`; empty: torch is never timed."""
+    """As for `NetworkTimer`, without those about torch, which is never timed."""
     _names: list[str] = field(default_factory=list)
 
     def load_library(self, name: str, path: str) -> Arrays:
@@ -311,7 +315,9 @@ class BoardNetworkTimer:
 
     def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
         """As `NetworkTimer.measure`; if the board is lost, from the calls until then."""
-        return time_in_turns(self._names, lambda name: self._turn(name, seconds), rounds)
+        latencies = time_in_turns(self._names, lambda name: self._turn(name, seconds), rounds)
+        self.notes += _without_latency(self._names, latencies)
+        return latencies
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
         try:
