@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import weakref
 from collections import Counter
 from pathlib import Path
 
@@ -37,6 +38,17 @@ def test_the_first_programs_are_random_and_half_of_the_later_ones_are_mutations(
     assert later == {"random": 16, "mutation": 16}
     assert plan.attempts == 48
     assert plan.best_us == 1e6
+
+
+def test_a_workload_frees_its_design_space_and_can_make_it_again(target: str) -> None:
+    plan = plan_of("softmax.64x1000", target)
+    first = plan.propose(4, shares=Shares(random=1, mutation=0), scorer=None)
+    held = weakref.ref(plan.sampler)
+    plan.forget_sampler()
+
+    assert held() is None
+    again = plan.propose(4, shares=Shares(random=1, mutation=0), scorer=None)
+    assert [p.program_id for p in again] == [p.program_id for p in first]
 
 
 def test_the_least_measured_workload_is_next_until_all_have_their_trials(target: str) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from costhub.collector.measurer import Measurer
 from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.metaschedule.lines import STORED_FAILURE_S
 from costhub.errors import DataError, MeasureError, ScoreError, WorkloadError
-from costhub.search.database import SearchFolder
+from costhub.search.database import FILES, SearchFolder
 from costhub.search.options import Job, Search
 from costhub.search.result import TuneResult
 from costhub.search.scheduler import SearchProgress, StopRule, TaskRule, TaskScheduler, TrialBatch
@@ -378,3 +379,29 @@ def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
     batches = before[1]
     assert [batch.n for batch in batches] == [8] * 4
     assert min(batch.latency_s.min() for batch in batches[2:]) < max(batch.latency_s.max() for batch in batches[:2])
+
+
+def test_programs_of_an_earlier_search_count_although_none_of_them_ran(
+    tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before: list[list[TrialBatch]] = []
+    resume = SearchTask._resume
+
+    def noted(task: SearchTask) -> None:
+        resume(task)
+        before.append(task.before)
+
+    monkeypatch.setattr(SearchTask, "_resume", noted)
+    job = Job("m", find_workload("matmul.128x128x128").module())
+    search_all(tmp_path, measurer, linear(np.full(172, -0.01)), [job], trials=8)
+    file = tmp_path / FILES[1]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for _, record in lines:
+        record[1] = [STORED_FAILURE_S]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    (result,) = search_all(tmp_path, measurer, linear(np.full(172, -0.01)), [job], trials=16)
+
+    assert [batch.n for batch in before[1]] == [8]
+    assert not np.isfinite(before[1][0].latency_s).any()
+    assert result.trials == 16
