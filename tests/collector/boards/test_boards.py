@@ -109,7 +109,7 @@ def test_a_crash_is_a_row_and_the_boards_stay(
 ) -> None:
     crashed = boards.run(library("abort();"), programs[0].arguments)
     assert crashed.status == "run_error"
-    assert "2 boards in a row" in (crashed.error or "")
+    assert "2 sessions in a row" in (crashed.error or "")
     assert not re.search(r"127\.0\.0\.1|localhost|:\d{4}", crashed.error or "")  # addresses of boards stay private
     assert {r.status for r in run_all(boards, artifacts, programs[0], times=2)} == {"ok"}
     assert boards.count() == 2

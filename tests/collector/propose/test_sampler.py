@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from costhub.collector.propose.draws import TracePreview
 from costhub.collector.propose.sampler import POOL_PER_PROGRAM, RANDOM_FIRST, Program, Sampler, Shares, Turns
 from costhub.collector.propose.spaces import DesignSpace, NamedSpace
-from costhub.collector.workloads.suites import find_workload
+from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import module_from_json
 from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
@@ -171,7 +171,7 @@ def test_seen_programs_are_not_drawn_again(target: str) -> None:
 
 
 def test_programs_that_are_drawn_again_are_not_made_again(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mod = find_workload("softmax.64x1000").module()
+    mod = SuiteWorkload("matmul.tiny", "matmul", (1, 4, 8)).module()
     made: list[Any] = []
     finish = DesignSpace.finish
 
@@ -192,7 +192,7 @@ def test_programs_that_are_drawn_again_are_not_made_again(target: str, monkeypat
     monkeypatch.setattr(TracePreview, "refuses", lambda self, trace: False)
 
     assert quick == drawn(Sampler(mod, target, seed=9))
-    assert made_quickly < 0.7 * len(made)
+    assert made_quickly < len(made) / 2
 
 
 def test_a_small_space_runs_out_without_a_loop(target: str) -> None:

@@ -128,7 +128,7 @@ def test_equal_programs_are_made_once_and_the_same_ones_are_found(
 ) -> None:
     tiny = SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module()
     once, again = new_space(mod=tiny), new_space(mod=tiny)
-    again._draws = None
+    again._preview._draws = None
     made: list[int] = []
     for space in (once, again):
         finish = space._design.finish
@@ -153,7 +153,7 @@ def test_refused_tiles_are_not_replayed_and_the_same_programs_are_found(monkeypa
     kernel = tvm.IRModule({"main": found.with_attr("global_symbol", "main")})
     context, sketches = open_design_space(kernel, target, find_space("blocked"), seed=0)
     spaces = [SearchSpace(context, sketches, None, seed=1) for _ in range(2)]
-    monkeypatch.setattr(spaces[1]._refusals, "refuses", lambda trace: False)
+    monkeypatch.setattr(spaces[1]._preview._refusals, "refuses", lambda trace: False)
     made: list[list[int]] = [[], []]
     for space, seeds in zip(spaces, made, strict=True):
         finish = space._design.finish
