@@ -64,13 +64,15 @@ GPU = {"blend": (BLEND,), "gbt": TREES, "mlp": ()}
 """Architecture -> options, on the GPUs."""
 ANY_DEVICE = ("base=blend", BLEND)
 """Options of the models for many devices."""
+ANY_CPU = ModelRelease("any-cpu", "conditioned", MANY, ANY_DEVICE, "+".join((AMD, INTEL, ZEN4, ZEN3, EMERALD)), CPUS)
+"""The model of all CPUs, whose training many benchmarks vary."""
 RELEASES = (
     ModelRelease("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
     ModelRelease("amd-epyc-zen5-2c", "mlp", MANY),
     ModelRelease("amd-epyc-zen5-2c", "treegru", MANY),
     ModelRelease(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
     ModelRelease(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
-    ModelRelease("any-cpu", "conditioned", MANY, ANY_DEVICE, "+".join((AMD, INTEL, ZEN4, ZEN3, EMERALD)), CPUS),
+    ANY_CPU,
     *(
         ModelRelease(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
         for arch, options in GPU.items()

@@ -360,18 +360,24 @@ def test_a_search_that_was_interrupted_within_a_first_batch_completes_it(
     assert [result.trials for result in results] == [6, 6]
 
 
-def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
-    tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The database gives the fastest first; a rule that looks at the last two batches would see the slowest."""
-    before: list[list[TrialBatch]] = []
+@pytest.fixture
+def before(monkeypatch: pytest.MonkeyPatch) -> list[list[TrialBatch]]:
+    """What each search finds of earlier ones."""
+    found: list[list[TrialBatch]] = []
     resume = SearchTask._resume
 
     def noted(task: SearchTask) -> None:
         resume(task)
-        before.append(task.before)
+        found.append(task.before)
 
     monkeypatch.setattr(SearchTask, "_resume", noted)
+    return found
+
+
+def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
+    tmp_path: Path, measurer: Measurer, linear: Any, before: list[list[TrialBatch]]
+) -> None:
+    """The database gives the fastest first; a rule that looks at the last two batches would see the slowest."""
     job = Job("m", find_workload("matmul.128x128x128").module())
     for trials in (32, 40):
         search_all(tmp_path, measurer, linear(np.full(172, -0.01)), [job], trials=trials)
@@ -382,16 +388,8 @@ def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
 
 
 def test_programs_of_an_earlier_search_count_although_none_of_them_ran(
-    tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, measurer: Measurer, linear: Any, before: list[list[TrialBatch]]
 ) -> None:
-    before: list[list[TrialBatch]] = []
-    resume = SearchTask._resume
-
-    def noted(task: SearchTask) -> None:
-        resume(task)
-        before.append(task.before)
-
-    monkeypatch.setattr(SearchTask, "_resume", noted)
     job = Job("m", find_workload("matmul.128x128x128").module())
     search_all(tmp_path, measurer, linear(np.full(172, -0.01)), [job], trials=8)
     file = tmp_path / FILES[1]

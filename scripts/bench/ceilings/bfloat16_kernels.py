@@ -15,8 +15,8 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import load_split
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import BLOCKED, DATASETS, PAIRS
-from scripts.bench.models.chip_kernels import Taught, for_all_cpus, ranked, tests_of, trained_without
-from scripts.release.train import INTEL, MANY
+from scripts.bench.models.chip_kernels import Taught, ranked, tests_of, trained_without
+from scripts.release.train import ANY_CPU, INTEL, MANY
 
 LEARNED = (
     "float32 only; of this chip, plain layouts only",
@@ -39,7 +39,7 @@ def learned_in_bfloat16() -> frozenset[str]:
 def models(folder: Path, before: Path | None, seed: int, *, quick: bool) -> Iterator[Taught]:
     """What each model has learned from, how many kernels in bfloat16 are among it, and its folder."""
     pairs = learned_in_bfloat16()
-    yield LEARNED[2], len(pairs), Path(for_all_cpus().device)
+    yield LEARNED[2], len(pairs), Path(ANY_CPU.device)
     if before is not None:
         yield LEARNED[0], 0, before
     if not quick:

@@ -32,12 +32,10 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, plain_workloads
 from scripts.bench.common.rows import Row, RowFile
 from scripts.bench.models.grid import MEMBERS, SHIPPED, TILES, GridEntry
-from scripts.release.train import RELEASES
+from scripts.release.train import ANY_CPU
 from scripts.tables.collecting import active_learning_table
 from scripts.tables.gains import mean_with_error
 
-RELEASE = next(each for each in RELEASES if each.device == "any-cpu")
-"""The shipped model of all CPUs: its datasets, devices and split."""
 TARGETS = ("amd-epyc-zen5-1c", "intel-xeon-emeraldrapids-1c")
 CHOOSER = GridEntry("conditioned", TILES, options={**SHIPPED, "members": SHIPPED["members"].split()[0]})
 """The trees of the shipped model, which learn from all devices but those of the target's chip."""
@@ -85,12 +83,12 @@ class Sides:
 
 def dataset_of(device: str) -> str:
     """The dataset with the measurements of a device, which are those of its chip."""
-    return next(name for name in RELEASE.dataset.split("+") if device in DataFolder.open(DATASETS / name).device_ids())
+    return next(name for name in ANY_CPU.dataset.split("+") if device in DataFolder.open(DATASETS / name).device_ids())
 
 
 def workload_sides(dataset: str, most: int | None) -> tuple[set[str], set[str]]:
     """The workloads to choose programs of, in TVM's own layouts, and the held-out ones; `most` of each."""
-    split = load_split(DATASETS / dataset, RELEASE.split)
+    split = load_split(DATASETS / dataset, ANY_CPU.split)
     train = set(split.train) - set(split.test)
     train &= plain_workloads(DATASETS / dataset) or train
     return set(sorted(train)[:most]), set(sorted(split.test)[:most])
@@ -98,10 +96,10 @@ def workload_sides(dataset: str, most: int | None) -> tuple[set[str], set[str]]:
 
 def other_chips(dataset: str, workloads: set[str]) -> Iterator[tuple[Path, list[str], set[str]]]:
     """The datasets of the other chips: folder, devices, and those of the workloads that its split does not hold out."""
-    for name in RELEASE.dataset.split("+"):
+    for name in ANY_CPU.dataset.split("+"):
         if name != dataset:
-            devices = [each for each in DataFolder.open(DATASETS / name).device_ids() if each in RELEASE.devices]
-            yield DATASETS / name, devices, workloads & set(load_split(DATASETS / name, RELEASE.split).train)
+            devices = [each for each in DataFolder.open(DATASETS / name).device_ids() if each in ANY_CPU.devices]
+            yield DATASETS / name, devices, workloads & set(load_split(DATASETS / name, ANY_CPU.split).train)
 
 
 def program_ids(folder: Path, devices: Sequence[str], workloads: set[str]) -> set[str]:
@@ -311,7 +309,7 @@ def pools_of(rows: Sequence[Row]) -> Iterator[Row]:
 
 @click.command()
 @click.option(
-    "--device", "devices", multiple=True, default=TARGETS, show_default=True, type=click.Choice(list(RELEASE.devices))
+    "--device", "devices", multiple=True, default=TARGETS, show_default=True, type=click.Choice(list(ANY_CPU.devices))
 )
 @click.option("--model", "models", multiple=True, default=("gbt",), show_default=True, type=click.Choice([*LEARNERS]))
 @options.seeds(3, "Of draws and trainings.")
@@ -342,7 +340,7 @@ def main(
     by_key = {kept.key_of(row): row for row in kept}
     rows = [by_key[kept.key_of(about)] for about in asked]
     result: Row = {
-        **{"split": RELEASE.split, "seeds": seeds, "workloads": len(rows[0]["workload_ids"]), **asdict(sizes)},
+        **{"split": ANY_CPU.split, "seeds": seeds, "workloads": len(rows[0]["workload_ids"]), **asdict(sizes)},
         **{"resamples": RESAMPLES, "level": LEVEL, "random": RANDOM},
         **{"pools": list(pools_of(rows)), "summary": list(summary(rows)), "rows": rows},
     }

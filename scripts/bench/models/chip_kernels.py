@@ -19,7 +19,7 @@ from costhub.hub.catalogue.devices import device_rows
 from costhub.hub.catalogue.find import find_model
 from costhub.models.evaluate import evaluate, evaluate_scores
 from scripts.bench.common.data import DATASETS
-from scripts.release.train import MANY, RELEASES, ModelRelease, dataset, trained
+from scripts.release.train import ANY_CPU, MANY, dataset, trained
 
 SPEC = "tiles@1"
 METRICS = ("top_1", "top_5", "pairwise")
@@ -36,26 +36,21 @@ Taught = tuple[str, int, Path]
 """What a model has learned from, how many of the workloads in question are among it, and its folder or name."""
 
 
-def for_all_cpus() -> ModelRelease:
-    """The release whose training is varied."""
-    return next(each for each in RELEASES if each.device == "any-cpu")
-
-
 def trained_without(workloads: Collection[str], folder: Path, seed: int) -> Path:
     """The folder of a model that has learned from all that the shipped one has, except for some workloads."""
-    release, out = for_all_cpus(), folder / "without"
-    data = dataset(release.dataset, str(folder))
+    out = folder / "without"
+    data = dataset(ANY_CPU.dataset, str(folder))
     whole = load_split(data, MANY)
     train = tuple(set(whole.train) - set(workloads))
     save_split(replace(whole, train=train, made_from=None), data / SPLITS_FOLDER / f"{MANY}.json")
     out.mkdir()
-    return trained(release, data, out, seed)
+    return trained(ANY_CPU, data, out, seed)
 
 
 def tests_of(chip: str, splits: Sequence[str]) -> Iterator[Test]:
     """The tests of a chip's dataset, for each of its devices."""
     data = DATASETS / chip
-    devices = device_rows(data, [d for d in for_all_cpus().devices if d.startswith(chip)])
+    devices = device_rows(data, [d for d in ANY_CPU.devices if d.startswith(chip)])
     for device_id, device in devices.items():
         programs = load_programs(data, device=device_id, spec=SPEC)
         for name in splits:

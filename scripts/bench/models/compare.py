@@ -24,7 +24,7 @@ from scripts.bench.common.rows import RowFile
 from scripts.bench.models.grid import GRIDS, TWO_PASSES, GridEntry
 from scripts.bench.models.runs import KEY, key_of, run
 from scripts.bench.models.tasks import DeviceData
-from scripts.release.train import EMERALD, MANY, RELEASES, dataset
+from scripts.release.train import ANY_CPU, EMERALD, MANY, dataset
 from scripts.tables.models import summaries
 
 COLUMNS = (
@@ -41,14 +41,13 @@ def joined_copy() -> Path:
 
     It also has BLOCKED, with the workloads of `MANY` to learn from, so that both splits test what learned the same.
     """
-    release = next(each for each in RELEASES if each.device == "any-cpu")
     place = own_folder()
-    made = dataset(release.dataset, str(place))
+    made = dataset(ANY_CPU.dataset, str(place))
     many, blocked = load_split(made, MANY), load_split(DATASETS / EMERALD, BLOCKED)
     train = tuple(set(many.train) - set(blocked.test))
     split = replace(many, name=BLOCKED, train=train, test=blocked.test, made_from=None)
     save_split(split, made / SPLITS_FOLDER / f"{BLOCKED}.json")
-    return made.rename(place / release.device)
+    return made.rename(place / ANY_CPU.device)
 
 
 def sources_of(

@@ -14,8 +14,8 @@ import click
 from costhub.dataset.splits.split import load_split
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import BLOCKED, DATASETS
-from scripts.bench.models.chip_kernels import Taught, for_all_cpus, ranked, tests_of, trained_without
-from scripts.release.train import EMERALD, MANY, ModelRelease, dataset, trained
+from scripts.bench.models.chip_kernels import Taught, ranked, tests_of, trained_without
+from scripts.release.train import ANY_CPU, EMERALD, MANY, ModelRelease, dataset, trained
 
 
 def without_the_chip(release: ModelRelease) -> ModelRelease:
@@ -26,16 +26,16 @@ def without_the_chip(release: ModelRelease) -> ModelRelease:
 
 def blocked_workloads() -> tuple[str, ...]:
     """Ids of the chip's kernels in blocked layouts that may be learned: no other dataset's split has them."""
-    known = load_split(DATASETS / for_all_cpus().dataset.split("+")[0], MANY)
+    known = load_split(DATASETS / ANY_CPU.dataset.split("+")[0], MANY)
     own = load_split(DATASETS / EMERALD, MANY)
     return tuple(sorted({*own.train} - {*known.train, *known.test}))
 
 
 def models(folder: Path, others: Path | None, seed: int) -> Iterator[Taught]:
     """What each model has learned, from how many blocked workloads of the chip, and its folder."""
-    release, blocked = for_all_cpus(), blocked_workloads()
-    yield "and this chip's kernels in blocked layouts: the shipped model", len(blocked), Path(release.device)
-    rest = without_the_chip(release)
+    blocked = blocked_workloads()
+    yield "and this chip's kernels in blocked layouts: the shipped model", len(blocked), Path(ANY_CPU.device)
+    rest = without_the_chip(ANY_CPU)
     yield "four other chips", 0, others or trained(rest, dataset(rest.dataset, str(folder)), folder, seed)
     yield "and this chip's kernels in plain layouts", 0, trained_without(blocked, folder, seed)
 

@@ -52,16 +52,12 @@ def check_target(device: str) -> None:
         ArgumentError: A target given as JSON is not for a CPU, or lacks the number of cores.
         UnknownNameError: No device has that name.
     """
-    from costhub.api.measuring import local_devices
-    from costhub.collector.device.local import local_kind
-    from costhub.hub.catalogue.devices import is_device_file
-
     if device == "rocm":
         raise _not_a_cpu(device, "rocm")
     if device.lstrip().startswith("{"):
         _read_target(device)
         return
-    kind = None if is_device_file(device) else local_kind(*local_devices(device))
+    _, kind = _here(device)
     if kind is None:
         _indexed(device)
     elif kind == "cuda":
@@ -79,21 +75,33 @@ def find_target(device: str) -> FoundTarget:
         CosthubError: As for `check_target`, a WorkloadError if TVM does not accept the target, or an UnknownNameError
             if LLVM does not know its CPU.
     """
-    from costhub.api.measuring import local_devices
-    from costhub.collector.device.local import find_local, local_kind
+    from costhub.collector.device.local import find_local
     from costhub.hub.catalogue.devices import is_device_file
     from costhub.search.zero_trials.compile import CompileTarget
 
     check_target(device)
     if device.lstrip().startswith("{"):
         return _of_json(device)
-    if not is_device_file(device) and local_kind(*(here := local_devices(device))) == "cpu":
-        (local,) = find_local(here)
+    here, kind = _here(device)
+    if kind == "cpu":
+        (local,) = find_local([here])
         return FoundTarget(local.row, CompileTarget(json.dumps(local.target), local.threads))
     row = _indexed(device)
     if is_device_file(device):
         check_llvm(_read_target(str(row["target"])), advice=f"The target in {device} names it.")
     return FoundTarget(row, CompileTarget(str(row["target"])))
+
+
+def _here(device: str) -> tuple[str, str | None]:
+    """A name, in full if it is an alias of a device of this machine, and that device's kind; None for anything else."""
+    from costhub.api.measuring import local_devices
+    from costhub.collector.device.local import local_kind
+    from costhub.hub.catalogue.devices import is_device_file
+
+    if is_device_file(device):
+        return device, None
+    (name,) = local_devices(device)
+    return name, local_kind(name)
 
 
 def _indexed(device: str) -> dict[str, Any]:

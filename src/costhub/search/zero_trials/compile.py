@@ -230,7 +230,7 @@ class _Kernel:
                 self.artifact = built.artifact
                 if runner is not None and why is None and not self._is_compared:
                     why = _OTHER_LAYOUT
-                return ranked, _described(found, ranked, why, runner is not None, failed)
+                return ranked, _described(found, ranked, why, self._is_compared, failed)
             failed.append(problem)
         return None, replace(found, error=_nothing_right(failed), failed=tuple(failed))
 
@@ -301,7 +301,7 @@ def _replay_problem(mod: Any, ranked: RankedProgram) -> str | None:
 
 
 def _described(
-    found: CompiledKernel, ranked: RankedProgram, why: str | None, ran: bool, failed: Sequence[str]
+    found: CompiledKernel, ranked: RankedProgram, why: str | None, is_compared: bool, failed: Sequence[str]
 ) -> CompiledKernel:
     known = ranked.origin.known
     return replace(
@@ -311,7 +311,7 @@ def _described(
         known_device=known.device_id if known else None,
         known_us=known.latency_us if known else None,
         rank=ranked.rank,
-        check=COMPARED if ran and why is None else BUILT,
+        check=COMPARED if is_compared else BUILT,
         failed=(*failed, *([why] if why else [])),
         arguments=argument_shapes(ranked.program.schedule.mod),
     )
