@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from costhub.cli.shared.interaction import interruptible
 from costhub.errors import CosthubError
 
 
@@ -40,9 +41,10 @@ class LazyCommands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; an error of costhub is a sentence, without a traceback."""
+        """Runs the command; an error of costhub is a sentence, and SIGTERM ends child processes as ^C does."""
         try:
-            return super().invoke(ctx)
+            with interruptible():
+                return super().invoke(ctx)
         except CosthubError as error:
             raise click.ClickException(str(error)) from error
 

@@ -18,7 +18,7 @@ from costhub.collector.workloads.network_kernels import network_reader
 from costhub.collector.workloads.network_source import Lowering
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
-from costhub.errors import UnknownNameError, WorkloadError
+from costhub.errors import DataError, UnknownNameError, WorkloadError
 from costhub.search.result import EXTRACTING, READING, StageTimer
 
 
@@ -162,11 +162,26 @@ def test_a_network_in_memory_is_written_through_nothing_that_lies_in_the_folder(
     found = read_subjects({"torch": program, "relax": builder.get()}, tmp_path / "out")
 
     assert (tmp_path / "mine").read_text() == "mine"
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["relax.json", "torch.pt2"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".lock", "relax.json", "torch.pt2"]
     for name in found.networks:
         assert not Path(name).is_symlink()
         assert is_network(name)
     torch.export.load(found.networks[0])
+
+
+def test_a_network_in_memory_does_not_replace_that_of_a_search_in_progress(tmp_path: Path) -> None:
+    import torch
+
+    from costhub.search.database import SearchFolder
+
+    first, second = (torch.export.export(torch.nn.Linear(4, width).eval(), (torch.zeros(1, 4),)) for width in (2, 3))
+    written = Path(read_subjects(first, tmp_path).networks[0])
+    before = written.read_bytes()
+
+    with SearchFolder(tmp_path), pytest.raises(DataError, match="is being written by another process"):
+        read_subjects(second, tmp_path)
+
+    assert written.read_bytes() == before
 
 
 def test_a_network_comes_before_the_suite_of_its_name(tmp_path: Path) -> None:

@@ -391,7 +391,10 @@ def test_the_report_leaves_a_model_without_a_name_to_the_caller(tmp_path: Path) 
     found = tune("matmul.128x128x128", tmp_path, trials=2, model=model, options=TuneOptions(strategy="random"))
 
     assert found.summary["model"] == "a mlp model of your own"
-    assert found.summary["command"].endswith(", trials=2, model=model, seed=0)")
+    assert found.summary["command"] == (
+        f"costhub.tune('matmul.128x128x128', {str(tmp_path)!r}, trials=2, model=model, device='auto', seed=0, "
+        "options=costhub.TuneOptions(strategy='random'))"
+    )
 
 
 def test_a_search_in_the_folder_of_another_models_search_says_what_counts(

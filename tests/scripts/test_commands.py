@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -59,6 +62,25 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 
     assert shown.exit_code == 0
     assert "stable-baselines3" in shown.output  # of ppo, whose module cannot be imported everywhere
+
+
+def test_a_command_that_is_told_to_end_cleans_up_first() -> None:
+    program = """
+import os, signal, click
+from scripts.commands import LazyCommands
+commands = LazyCommands("scripts", {}, "")
+@commands.command()
+def wait():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        click.echo("cleaned up")
+commands(["wait"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "cleaned up\n")
+    assert "Aborted" in done.stderr
 
 
 def test_an_unknown_command_is_refused() -> None:

@@ -20,7 +20,7 @@ from costhub.api.compile_inputs import (
     known_rows,
     own_folders,
 )
-from costhub.api.measuring import check_space, options_given
+from costhub.api.measuring import call_text, check_space, options_given
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import (
     Subjects,
@@ -252,7 +252,7 @@ def compile(
             found = find_target(device)
             known = KnownSchedules(known_rows(found.row, folders, own), without=held_out(options.without, folders))
             ranker = chosen.for_device(found.row)
-        compilation = _Compilation(subjects, Path(out), found, ranker, options, progress, began, stages)
+        compilation = _Compilation(subjects, Path(out), device, found, ranker, options, progress, began, stages)
         return compilation.run(plan, known, reader)
 
 
@@ -299,6 +299,8 @@ class _Compilation:
 
     subjects: Subjects
     out: Path
+    device: str
+    """As it was named."""
     found: FoundTarget
     model: ChosenModel
     options: CompileOptions
@@ -411,7 +413,6 @@ class _Compilation:
     ) -> dict[str, Any]:
         from costhub.versions import costhub_version, installed_versions
 
-        what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
         plain: dict[str, Any] = {
             "costhub": KIND,
             "version": REPORT_VERSION,
@@ -424,7 +425,7 @@ class _Compilation:
             "known_devices": [each.device_id for each in known.rows],
             "plan": asdict(plan),
             "without": list(self.options.without),
-            "command": self.options.command or f"costhub.compile({what!r}, {str(self.out)!r})",
+            "command": self.options.command or self._call(plan.seed),
             "began": self.began.isoformat(timespec="milliseconds"),
             "stages": self.stages.seconds(),
             "database": str(self.out),
@@ -434,3 +435,10 @@ class _Compilation:
             "networks": [network.to_json() for network in networks],
         }
         return plain
+
+    def _call(self, seed: int) -> str:
+        """The Python call that repeats the compilation."""
+        what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
+        model = self.model.name if self.model.model.name else self.model  # only the caller has an unnamed one
+        named: dict[str, Any] = {"model": model, "device": self.device, "seed": seed}
+        return call_text("compile", what, str(self.out), options=self.options, **named)

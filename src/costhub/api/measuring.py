@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from numbers import Integral, Real
 from pathlib import Path
@@ -168,6 +168,41 @@ def options_given(options: OptionsT | None, kind: type[OptionsT]) -> OptionsT:
             f"{kind.__name__}(NAME=VALUE, ...)."
         )
     return options or kind()
+
+
+def call_text(function: str, *given: Any, options: Any, **named: Any) -> str:
+    """The Python call that repeats a search or a compilation, for its report.
+
+    What a text cannot give, such as a model in memory, stands by the name of its parameter.
+
+    Args:
+        function: Its name.
+        given: The first arguments.
+        options: The dataclass of options, of which only those appear that are not the defaults.
+        named: Further arguments.
+
+    Example:
+        >>> import costhub
+        >>> call_text("tune", "softmax", "tuned", trials=16, model=object(), options=costhub.TuneOptions(stop="never"))
+        "costhub.tune('softmax', 'tuned', trials=16, model=model, options=costhub.TuneOptions(stop='never'))"
+    """
+    shown = [repr(each) for each in given] + [_argument(name, value) for name, value in named.items()]
+    changed = {field.name: getattr(options, field.name) for field in fields(options) if field.name != "command"}
+    changed = {name: value for name, value in changed.items() if value != getattr(type(options), name)}
+    if changed:
+        text = ", ".join(_argument(name, value) for name, value in changed.items())
+        shown.append(f"options=costhub.{type(options).__name__}({text})")
+    return f"costhub.{function}({', '.join(shown)})"
+
+
+def _argument(name: str, value: Any) -> str:
+    if isinstance(value, tuple):
+        value = tuple(os.fspath(each) if isinstance(each, Path) else each for each in value)
+    elif isinstance(value, Path):
+        value = os.fspath(value)
+    elif isinstance(value, BoardsAt):
+        return f"{name}=costhub.{value!r}"
+    return f"{name}={value!r}" if isinstance(value, str | Real | tuple) else f"{name}={name}"
 
 
 def check_space(space: str | None, devices: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
+from costhub.dataset.shards.lock import FolderLock
 from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 from costhub.files import read_regular, write_replacing
 from costhub.names import check_different
@@ -37,10 +38,8 @@ _ALL_OF_A_SUITE = ".*"
 """After the name of a suite that is the name of a network too, such as ``resnet18.*``."""
 _NODES = b'"nodes"'
 """A text in everything that `tvm.ir.save_json` writes."""
-_MOST_JSON_BYTES = 1 << 30
-"""Of a network, whose weights may be constants."""
-_MOST_WORKLOAD_BYTES = 64 << 20
-"""Of a single function; as many as on a line of a database."""
+_MOST_JSON_BYTES, _MOST_WORKLOAD_BYTES = 1 << 30, 64 << 20
+"""Of a network, whose weights may be constants, and of a single function: as many as on a line of a database."""
 _MOST_NAME = 120
 """Bytes of the name of a network in memory."""
 _READ_S = 60.0
@@ -142,11 +141,12 @@ def read_subjects(what: Any, out: Path) -> Subjects:
         what: A name (if a network and a suite share it, that of the network; ``resnet18.*`` always names the workloads
             of the suite), a path, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` or ``PrimFunc``, several of
             these, a mapping from names to them, or what has been sorted before.
-        out: Where a network in memory is written, so that child processes can read it.
+        out: Where a network in memory is written, for child processes to read, unless another process writes there.
 
     Raises:
         WorkloadError: It is something else, a file does not exist, two networks in memory have one name, or one has
             a name that cannot be that of a file.
+        DataError: A network in memory cannot be written, because another process writes to `out`.
 
     Example:
         >>> read_subjects(["matmul.128x128x128", "mobilenet_v2"], Path("tuned"))
@@ -243,9 +243,9 @@ def _saved_program(program: Any, out: Path, name: str) -> str:
     import torch
 
     out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{name}{_TORCH}"
     # Under its own name, which torch writes into the file; then it replaces whatever lies in its place.
-    with tempfile.TemporaryDirectory(prefix=".saved-", dir=out) as place:
+    path = out / f"{name}{_TORCH}"
+    with FolderLock(out), tempfile.TemporaryDirectory(prefix=".saved-", dir=out) as place:
         saved = Path(place, path.name)
         torch.export.save(program, saved)
         saved.replace(path)
@@ -257,7 +257,8 @@ def _saved_module(mod: Any, out: Path, name: str) -> str:
 
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}{_RELAX}"
-    write_replacing(path, tvm.ir.save_json(mod).encode())
+    with FolderLock(out):
+        write_replacing(path, tvm.ir.save_json(mod).encode())
     return str(path)
 
 
@@ -493,8 +494,7 @@ def no_kernels_error(networks: Sequence[str], what: str) -> WorkloadError:
         networks: Their names.
         what: What would be done with a kernel, as a participle: "tuned".
     """
-    have = "has" if len(networks) == 1 else "have"
     return WorkloadError(
-        f"{' and '.join(networks)} {have} no kernel that can be {what}; the log says why they were left out. "
-        "If they do too little work, export the network with a larger batch."
+        f"{' and '.join(networks)} {'has' if len(networks) == 1 else 'have'} no kernel that can be {what}; the log "
+        "says why they were left out. If they do too little work, export the network with a larger batch."
     )

@@ -18,6 +18,7 @@ from costhub.api.compile_inputs import check_held_out, data_folders, known_sched
 from costhub.api.measuring import (
     BoardsAt,
     Where,
+    call_text,
     check_boards,
     check_limits,
     check_space,
@@ -305,7 +306,8 @@ class _Search:
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
             machine = {"load_average": load, "cores": os.cpu_count(), "on_board": measurer.boards is not None}
-            about = {**self._about(model), **machine, "target": target, "began": began, "cap": cap, "stopped": ended}
+            what = self._about(model, device)
+            about = {**what, **machine, "target": target, "began": began, "cap": cap, "stopped": ended}
             report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
             finished: list[FinishedNetwork] = []
             if networks and obstacle(measurer) is None:
@@ -355,16 +357,17 @@ class _Search:
                 time_unscheduled=self.options.time_unscheduled,
             )
 
-    def _about(self, model: ChosenModel) -> dict[str, str]:
+    def _about(self, model: ChosenModel, device: Where) -> dict[str, str]:
         """What the report says about the search besides its results."""
         what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
-        given = "model" if self.chosen.is_unnamed else repr(model.name)  # only the caller has an unnamed one
-        how = f"trials={self.trials}, model={given}, seed={self.seed}"
+        given = model if self.chosen.is_unnamed else model.name  # only the caller has an unnamed one
+        named: dict[str, Any] = {"trials": self.trials, "model": given, "device": device, "seed": self.seed}
+        call = call_text("tune", what, str(self.out), options=self.options, **named)
         return {
             "model": model.name,
             "model_reason": model.reason,
             "method": self.options.said,
-            "command": self.options.command or f"costhub.tune({what!r}, {str(self.out)!r}, {how})",
+            "command": self.options.command or call,
         }
 
 
