@@ -57,6 +57,7 @@ def test_the_script_prints_the_figures_of_its_task_and_writes_a_line_of_them(tmp
     assert float(table[2][3]) > 0.05  # of the pairs, on these features
 
 
+@pytest.mark.slow
 def test_the_folds_of_the_gpu_task_are_compared_with_the_same_recipe(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COSTHUB_CACHE": str(tmp_path)}
     (tmp_path / "docs").symlink_to(ROOT / "docs")

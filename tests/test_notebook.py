@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import costhub
 
 ROOT = Path(__file__).parents[1]
@@ -59,6 +61,7 @@ def test_what_it_names_exists() -> None:
     assert [link for link in links if not (NOTEBOOK.parent / link).exists()] == []
 
 
+@pytest.mark.slow
 def test_it_runs_from_top_to_bottom(tmp_path: Path) -> None:
     environment = {
         **os.environ,

@@ -68,6 +68,7 @@ def test_the_strategy_is_better_than_chance_where_neighbours_are_alike(tmp_path:
     assert statistics.fmean(scores) > 0.2
 
 
+@pytest.mark.slow
 def test_the_model_leads_a_search_and_stays_frozen(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MODEL, encoding="utf-8")
     device = list(SUITE)[-1]

@@ -67,6 +67,7 @@ def test_a_device_without_bfloat16_measures_none(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
 def test_kernels_in_bfloat16_are_measured_and_read_again(tmp_path: Path) -> None:
     import torch
@@ -145,6 +146,7 @@ def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path
     assert collect({"mine": mod}, out, trials=2, progress=False).progress.done == 0
 
 
+@pytest.mark.slow
 def test_nothing_was_left_is_said_only_where_it_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(trials: int, budget_s: float = 600.0) -> str:
         return str(collect("softmax.64x1000", tmp_path, trials=trials, budget_s=budget_s, progress=False))

@@ -180,6 +180,7 @@ def test_a_space_that_cannot_be_is_refused_before_anything_starts(tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_schedules_are_from_the_space_that_was_asked_for(tmp_path: Path, marked_space: str, is_marked: Any) -> None:
     options = CompileOptions(pool=8, space=marked_space)
     made = compile("matmul.128x128x128", tmp_path, options=options, progress=False)

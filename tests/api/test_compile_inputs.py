@@ -62,6 +62,7 @@ def test_a_target_that_tvm_does_not_accept_is_refused() -> None:
         find_target('{"kind": "llvm", "num-cores": 2, "cl-opt": ["-info-output-file=x"]}')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["nonsense", "../../x-linux-gnu", "csky-linux-gnu", 7])
 def test_a_machine_for_which_llvm_has_no_code_is_refused(machine: Any, tmp_path: Path) -> None:
     """TVM crashes on it."""

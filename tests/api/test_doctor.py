@@ -22,6 +22,7 @@ def test_a_diagnosis_prints_as_the_command_does(searched: Path, tmp_path: Path) 
     assert costhub.doctor(tmp_path / "clean", workers=1, progress=False).identity == found.identity
 
 
+@pytest.mark.slow
 def test_each_untuned_kernel_of_a_network_is_one_finding_whatever_the_layouts(searched: Path) -> None:
     found = costhub.doctor(searched, network="bert_tiny", workers=1, progress=False)
 
@@ -55,6 +56,7 @@ def test_a_machine_on_which_llvm_crashes_costs_a_child(searched: Path, tmp_path:
         costhub.doctor(folder, network="bert_tiny", replay=False, workers=1, progress=False)
 
 
+@pytest.mark.slow
 def test_llvm_does_not_print_a_cpu_of_a_database_here(
     searched: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_model_trained_in_python_becomes_a_folder(tmp_path: Path) -> None:
         save_model(fitted, tmp_path / "new", programs)
 
 
+@pytest.mark.slow
 def test_a_model_saved_with_its_data_names_who_measured_them(tmp_path: Path) -> None:
     programs = load_programs("nvidia-h200", workloads=set(load_split("nvidia-h200", "workload-12-seed0").train[:2]))
     fitted = train(programs, "gbt", options={"rounds": 3}, progress=False)

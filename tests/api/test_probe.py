@@ -17,6 +17,7 @@ from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue.devices import complete_device_row, load_devices
 
 
+@pytest.mark.slow
 def test_a_device_by_name_is_measured_printed_and_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr("costhub.api.probe._ORDER", ())  # beside other tests, a probe of no time may be that wrong

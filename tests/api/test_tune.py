@@ -397,6 +397,7 @@ def test_the_report_leaves_a_model_without_a_name_to_the_caller(tmp_path: Path) 
     )
 
 
+@pytest.mark.slow
 def test_a_search_in_the_folder_of_another_models_search_says_what_counts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -416,6 +417,7 @@ def test_a_search_in_the_folder_of_another_models_search_says_what_counts(
     assert "counts as trials of this search with costhub/nvidia-h200-gbt, which measures fewer" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_search_in_a_space_of_ones_own_says_so_and_its_programs_count_in_any_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, marked_space: str, is_marked: Any
 ) -> None:

@@ -103,6 +103,7 @@ def test_workloads_that_the_source_has_learned_from_on_the_device_are_left_out_o
     assert not set(before.train_workloads) & set(info.test_workloads)
 
 
+@pytest.mark.slow
 def test_the_result_as_json(source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
@@ -113,6 +114,7 @@ def test_the_result_as_json(source: str, data: Path, tmp_path: Path, capsys: pyt
     assert told["before"]["totals"].keys() == told["after"]["totals"].keys()
 
 
+@pytest.mark.slow
 def test_the_same_command_again_says_that_the_model_is_finished(
     source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,12 +161,14 @@ def test_the_model_of_another_device_is_refused_before_anything_is_measured(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_a_model_folder_does_not_say_where_its_data_lay(source: str, data: Path, tmp_path: Path) -> None:
     adapt(source, data, tmp_path / "model", "--method", "frozen")
 
     assert str(tmp_path) not in (tmp_path / "model/adaptation.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_method_without_masks_says_so(
     source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,6 +179,7 @@ def test_a_method_without_masks_says_so(
     assert not (tmp_path / "model/masks.png").exists()
 
 
+@pytest.mark.slow
 def test_a_method_takes_options_and_the_card_names_them(
     source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,6 +194,7 @@ def test_a_method_takes_options_and_the_card_names_them(
     assert first["encode_1.weight"] == pytest.approx(0.25, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_adversary_of_moses_compares_with_data_of_the_source(
     source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +226,7 @@ def test_wrong_options_of_moses_are_refused_before_a_model_or_data_are_looked_fo
     assert "no-such-model" not in told
 
 
+@pytest.mark.slow
 def test_a_ticket_without_networks_says_what_it_does_instead(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str
 ) -> None:
@@ -299,6 +306,7 @@ def test_an_unknown_source_is_refused_with_the_close_ones(
     assert "amd-epyc-zen5-2c-mlp" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +326,7 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
     assert (f"`costhub tune` by itself would take {default};" in chosen) == (told["source"] != default)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_where_tune_would_take_another_model_the_command_that_shows_its_figures_is_named(
     devices: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

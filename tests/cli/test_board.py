@@ -116,6 +116,7 @@ def as_searches_see(identity: str) -> dict[str, Any]:
     return dict(row)
 
 
+@pytest.mark.slow
 def test_a_search_gets_the_figures_that_were_probed_on_the_board(
     serve_once: Callable[[], str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_search_gets_the_figures_that_were_probed_on_the_board(
     assert (row["peak_gflops"], row["probed_at"].isoformat()) == (12.5, probed_at)
 
 
+@pytest.mark.slow
 def test_figures_of_the_index_are_not_taken_for_the_boards_own(
     serve_once: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

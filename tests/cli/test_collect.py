@@ -38,6 +38,7 @@ def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
     assert again.out.startswith(f"Nothing was left to measure: {out} already holds these programs of")
 
 
+@pytest.mark.slow
 def test_the_summary_says_how_noisy_the_repeats_are_and_what_watching_took(costhub: Any, tmp_path: Path) -> None:
     out = tmp_path / "data"
     said = costhub("collect", "--suite", "softmax.64x1000", "--trials-per-workload", "2", "--out", str(out)).out
@@ -158,6 +159,7 @@ def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list
     assert "Traceback" not in output.err
 
 
+@pytest.mark.slow
 def test_a_folder_of_something_else_is_left_alone(costhub: Any, tmp_path: Path) -> None:
     shard = tmp_path / "data" / "measurements" / "d" / "train-00000-of-00001.parquet"
     shard.parent.mkdir(parents=True)

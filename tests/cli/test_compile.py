@@ -34,6 +34,7 @@ def test_no_schedule_at_all_is_a_failure(costhub: Any, tmp_path: Path) -> None:
     assert "No source has a schedule for this workload" in " ".join(output.out.split())
 
 
+@pytest.mark.slow
 def test_a_network_that_cannot_be_linked_is_a_failure_with_its_kernels_kept(
     costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_network_that_cannot_be_linked_is_a_failure_with_its_kernels_kept(
     assert json.loads((out / "report.json").read_text())["networks"] == []
 
 
+@pytest.mark.slow
 def test_a_space_is_taken_by_name_and_an_unknown_one_refused(costhub: Any, tmp_path: Path) -> None:
     name, out = "matmul.128x128x128", tmp_path / "compiled"
     refused = costhub("compile", name, "--space", "lvm", "--out", str(out))

@@ -38,6 +38,7 @@ def probed(figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costhub.collector.probe.probe.probe", lambda *_, **__: dict(figures))
 
 
+@pytest.mark.slow
 def test_the_row_is_printed_drawn_and_kept_beside_what_was_known(costhub: Any, tmp_path: Path) -> None:
     device_id = identify(threads=1)["device_id"]
     folder = DataFolder.create(tmp_path / "data")
@@ -59,6 +60,7 @@ def test_the_row_is_printed_drawn_and_kept_beside_what_was_known(costhub: Any, t
     assert (tmp_path / "ladder.svg").read_text().count("</svg>") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="an instruction set of x86")
 def test_people_read_units_and_how_it_was_measured(costhub: Any) -> None:
     output = costhub("probe", "--isa", "sse4.2", "--threads", "1", "--budget", "0s")

@@ -36,6 +36,7 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
+@pytest.mark.slow
 def test_a_space_is_searched_by_name_and_said(costhub: Any, tmp_path: Path) -> None:
     out = tmp_path / "tuned"
     output = costhub("tune", "matmul.128x128x128", "--space", "llvm", "--trials", "2", "--out", str(out), "--json")

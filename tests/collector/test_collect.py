@@ -151,6 +151,7 @@ def test_a_batch_that_the_budget_cuts_short_leaves_the_collection_incomplete(
     assert (done.done, done.is_complete) == (1, False)
 
 
+@pytest.mark.slow
 def test_devices_that_share_builds_have_a_row_each(
     tmp_path: Path, target: str, builder: Builder, runner: Runner
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_program_that_cannot_be_built_is_a_row_and_the_others_go_on(
     assert sorted(folder.measurements(columns=["status"])["status"].to_pylist()) == ["build_error"] + ["ok"] * 7
 
 
+@pytest.mark.slow
 def test_a_default_program_that_cannot_be_built_is_built_once(
     tmp_path: Path, target: str, builder: Builder, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

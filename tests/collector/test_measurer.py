@@ -73,6 +73,7 @@ def test_every_program_has_a_result_on_every_device(builder: Builder, runner: Ru
     assert measuring.drift_seconds().reference == pytest.approx(sum(each))
 
 
+@pytest.mark.slow
 def test_nothing_is_built_while_programs_are_timed(target: str, runner: Runner, programs: list[Program]) -> None:
     with Builder(target, processes=2) as builder:
         built = builder.build([programs[0].module_json])

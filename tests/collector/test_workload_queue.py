@@ -103,6 +103,7 @@ def test_a_workload_that_cannot_be_scheduled_is_given_up_with_a_reason(target: s
     assert plan.problem == "no space for it"
 
 
+@pytest.mark.slow
 def test_rows_of_a_folder_are_parents_only_if_a_child_can_replay_them(target: str) -> None:
     """Somebody else may have written them; TVM crashes on some traces."""
     plan = plan_of("matmul.128x128x128", target)

@@ -78,6 +78,7 @@ def test_a_shipped_document_says_what_card_and_shards_say(folder: Path) -> None:
     assert croissant_differences(folder) == []
 
 
+@pytest.mark.slow
 def test_measurements_read_by_croissant_are_those_of_arrow() -> None:
     (shard,) = shard_paths(H200 / "measurements" / "nvidia-h200")
     expected = pq.read_table(shard).to_pylist()
@@ -152,6 +153,7 @@ def test_the_same_folder_gives_the_same_document_with_every_file(data: Path) -> 
     assert files == tables | {f"splits/{name}.json" for name in list_splits(data)}
 
 
+@pytest.mark.slow
 def test_publishing_writes_a_document_of_what_it_sends(data: Path, tmp_path: Path) -> None:
     (data / CROISSANT).unlink()
     (tmp_path / "hub").mkdir()

@@ -26,6 +26,7 @@ def run(kind: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_cpu_target_loads_cpu_intrinsics_only() -> None:
     modules, has_vnni = run("llvm")
 
@@ -53,6 +54,7 @@ print([file for file in inspect.modulesbyfile if "frozen" in file])
 """
 
 
+@pytest.mark.slow
 def test_parsing_them_looks_through_the_loaded_modules_less_often_and_gives_the_same() -> None:
     (few, *quick), (many, *slow) = (
         subprocess.run(

@@ -306,6 +306,7 @@ def test_there_must_be_a_dataset(
         contribute(measured(tmp_path / "mine", 0, 5), to, deep=False, agree=True)
 
 
+@pytest.mark.slow
 def test_the_environment_may_name_the_dataset(
     measured: Any, tmp_path: Path, dataset: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,6 +323,7 @@ def test_models_and_empty_folders_are_no_measurements(sound_model: Any, tmp_path
         contribute(tmp_path / "empty", TO, deep=False, agree=True)
 
 
+@pytest.mark.slow
 def test_a_shared_folder_takes_contributions_beside_its_tables(measured: Any, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data", agree=True)

@@ -224,6 +224,7 @@ def test_one_workload_costs_a_small_share_of_the_file(hugging_face: Any, files: 
     assert [request for request in asked[1:] if commit not in request] == []
 
 
+@pytest.mark.slow
 def test_counting_what_is_there_fetches_no_traces(
     hugging_face: Any, files: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:

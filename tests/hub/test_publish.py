@@ -144,6 +144,7 @@ def test_a_dataset_is_published_and_read_from_there(measured: Any, tmp_path: Pat
     assert split(hugging_face.files(REPO)["README.md"].decode())[0]["license"] == "cc-by-4.0"
 
 
+@pytest.mark.slow
 def test_a_dataset_tells_its_versions_and_comes_with_a_sample(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
     publish(measured(tmp_path / "one", 0, 20), TO, tag="v1", agree=True)
     again = publish(measured(tmp_path / "again", 0, 20), TO, agree=True)
@@ -210,6 +211,7 @@ def grow(folder: DataFolder, tables: Any) -> None:
             writer.extend(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", [TO, "a folder"])
 def test_a_folder_whose_shards_were_joined_as_it_grew_is_published_again(
     pieces: Any, unchecked: None, hub: Path, hugging_face: Any, to: str
@@ -231,6 +233,7 @@ def test_a_folder_whose_shards_were_joined_as_it_grew_is_published_again(
     assert published.num_rows == 40
 
 
+@pytest.mark.slow
 def test_rows_that_were_in_a_journal_may_be_in_a_larger_shard_later(
     pieces: Any, unchecked: None, hub: Path, hugging_face: Any
 ) -> None:

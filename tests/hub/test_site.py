@@ -151,6 +151,7 @@ def test_models_stand_by_device_the_best_first_and_devices_in_order(hub: Path) -
     assert (found.site.datasets, found.pictures, found.left_out) == ((), {}, ())
 
 
+@pytest.mark.slow
 def test_the_leaderboard_is_that_of_the_first_hub_with_one(hub: Path, tmp_path: Path) -> None:
     roots = [HubRoot(hub, "here"), HubRoot(EMBEDDED, "embedded")]
     assert site_contents(roots[:1]).site.leaderboard is None

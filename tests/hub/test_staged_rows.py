@@ -38,6 +38,7 @@ def changed(measured: Any, tmp_path: Path) -> Changed:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "count", "values"),
     [
@@ -99,6 +100,7 @@ def test_disturbed_rows_are_not_sent_and_the_offer_counts_them(changed: Changed,
     assert DataFolder.open(folder).measurements().num_rows == 40
 
 
+@pytest.mark.slow
 def test_a_folder_with_disturbed_rows_alone_has_nothing_to_send(
     changed: Changed, measured: Any, tmp_path: Path
 ) -> None:

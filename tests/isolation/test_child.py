@@ -261,6 +261,7 @@ def test_a_child_that_never_gets_ready_is_a_sentence() -> None:
         child.start()
 
 
+@pytest.mark.slow
 def test_a_limit_of_processor_time_is_that_of_one_call(troubles: Any) -> None:
     with Child(limits=Limits(cpu_s=1)) as child:
         child.start()

@@ -200,6 +200,7 @@ def test_the_agents_come_to_better_programs_than_random_ones(
     assert max(trained) > max(by_chance)
 
 
+@pytest.mark.slow
 def test_the_policy_is_better_than_its_first_one_from_random_programs(
     new_space: Callable[..., SearchSpace],
 ) -> None:

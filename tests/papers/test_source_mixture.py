@@ -128,6 +128,7 @@ def test_the_score_is_the_weighted_mean_on_the_scale_of_the_programs_probed(
     np.testing.assert_allclose(found.model.predict(here.rows, here.counts), expected, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_mixture_is_saved_loaded_adapted_and_searches(
     models: dict[str, CostModel], here: Programs, tmp_path: Path
 ) -> None:

@@ -165,6 +165,7 @@ def test_a_schedule_of_more_loops_than_tvm_can_visit_is_refused(filled: Path) ->
         SearchDatabase(filled)
 
 
+@pytest.mark.slow
 def test_a_schedule_without_end_is_a_sentence(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costhub.dataset.trace.MOST_RESULTS", 10**6)  # otherwise it is refused before
     monkeypatch.setattr("costhub.search.database._OPENING_S", 1.0)
@@ -197,6 +198,7 @@ def test_a_target_that_reaches_into_llvm_or_the_terminal_is_refused(filled: Path
         SearchDatabase(filled)
 
 
+@pytest.mark.slow
 def test_a_record_of_a_board_is_kept(filled: Path) -> None:
     with_record(filled, target={"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4})
 

@@ -95,6 +95,7 @@ def test_a_finished_search_is_not_repeated(tmp_path: Path, measurer: Measurer, t
     assert (again.trials, again.best_us) == (8, pytest.approx(first.best_us))
 
 
+@pytest.mark.slow
 def test_a_small_space_ends_the_search(tmp_path: Path, measurer: Measurer, target: str, linear: Any) -> None:
     tiny = SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module()
 
@@ -103,6 +104,7 @@ def test_a_small_space_ends_the_search(tmp_path: Path, measurer: Measurer, targe
     assert 0 < result.trials < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "selection"),
     [
@@ -132,6 +134,7 @@ def test_any_strategy_and_selection_goes_on_where_it_was_stopped(
     assert len(result.measured_us) == 24
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Random(), STRATEGY], ids=["random", "evolutionary"])
 def test_programs_are_drawn_from_the_space_that_was_asked_for(
     tmp_path: Path, measurer: Measurer, linear: Any, marked_space: str, is_marked: Any, strategy: Strategy
@@ -150,6 +153,7 @@ def test_programs_are_drawn_from_the_space_that_was_asked_for(
     assert is_marked(tmp_path / "usual") == [False] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [Random(), STRATEGY], ids=["random", "evolutionary"])
 def test_a_search_goes_on_from_programs_of_another_space(
     tmp_path: Path, measurer: Measurer, linear: Any, marked_space: str, is_marked: Any, strategy: Strategy

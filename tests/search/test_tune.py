@@ -90,6 +90,7 @@ def test_better_parents_are_preferred_as_the_strategy_says_or_as_suits_the_space
     assert asked == [pressure]
 
 
+@pytest.mark.slow
 def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
     draft = linear(np.full(48, -0.01))
     draft.feature_spec = "trace_tokens@1"
@@ -196,6 +197,7 @@ def test_workloads_share_the_trials_and_the_database(tmp_path: Path, measurer: M
     assert len(records) == 24
 
 
+@pytest.mark.slow
 def test_a_budget_of_first_batches_is_spent_without_learning_or_proposing_more(
     tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +251,7 @@ def test_nobody_looks_ahead_where_all_trials_are_first_batches() -> None:
     assert [space.looked for space in spaces.values()] == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
     class TwoBatches(TaskRule):
         def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
@@ -266,6 +269,7 @@ def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, meas
     assert (told[-1].trials, told[-1].most) == (16, 64)
 
 
+@pytest.mark.slow
 def test_what_an_earlier_search_measured_is_as_many_batches_as_it_was(
     tmp_path: Path, measurer: Measurer, linear: Any
 ) -> None:
@@ -283,6 +287,7 @@ def test_what_an_earlier_search_measured_is_as_many_batches_as_it_was(
     assert Seen.sizes == [[8, 8, 4]]
 
 
+@pytest.mark.slow
 def test_a_workload_that_joins_a_finished_search_is_measured_first(
     tmp_path: Path, measurer: Measurer, linear: Any
 ) -> None:
@@ -326,6 +331,7 @@ def test_a_new_workload_has_a_batch_whatever_was_measured_of_others(trials: int,
     assert _trials_left(trials, known, batch=16) == left
 
 
+@pytest.mark.slow
 def test_a_search_that_was_interrupted_between_workloads_ends_at_its_number_of_trials(
     tmp_path: Path, measurer: Measurer, linear: Any
 ) -> None:
@@ -374,6 +380,7 @@ def before(monkeypatch: pytest.MonkeyPatch) -> list[list[TrialBatch]]:
     return found
 
 
+@pytest.mark.slow
 def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
     tmp_path: Path, measurer: Measurer, linear: Any, before: list[list[TrialBatch]]
 ) -> None:
@@ -387,6 +394,7 @@ def test_batches_of_an_earlier_search_have_fast_and_slow_programs_alike(
     assert min(batch.latency_s.min() for batch in batches[2:]) < max(batch.latency_s.max() for batch in batches[:2])
 
 
+@pytest.mark.slow
 def test_programs_of_an_earlier_search_count_although_none_of_them_ran(
     tmp_path: Path, measurer: Measurer, linear: Any, before: list[list[TrialBatch]]
 ) -> None:

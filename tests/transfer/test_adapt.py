@@ -41,6 +41,7 @@ def target() -> Programs:
     return made(8, seed=1, changed=0.4)
 
 
+@pytest.mark.slow
 def test_the_target_is_ranked_better_after_some_trials(source: CostModel, target: Programs) -> None:
     unseen = made(6, seed=2, changed=0.4)
     told: list[BatchVerdict] = []
@@ -112,6 +113,7 @@ def test_the_summary_names_what_led_where_transfer_did_harm(source: CostModel, t
     assert replace(done, chosen="local").summary == "frozen, 64 trials; the local model was chosen"
 
 
+@pytest.mark.slow
 def test_measuring_ends_where_the_rule_says_so(
     source: CostModel, target: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

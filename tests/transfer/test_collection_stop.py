@@ -57,6 +57,7 @@ def test_a_collection_that_still_teaches_goes_on_until_it_no_longer_does() -> No
     assert reason is not None
 
 
+@pytest.mark.slow
 def test_each_test_is_made_on_programs_that_no_model_has_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
     held, tested = [0], []
     curve = LearningCurve(lambda: made(held[0], noise=0.0), "demo@1", worth=-1.0)

@@ -185,6 +185,7 @@ def test_a_model_that_diverged_is_not_taken(source: CostModel, caplog: pytest.Lo
     assert "diverges gave NaN or infinity after 32 trials" in caplog.text
 
 
+@pytest.mark.slow
 def test_what_was_long_ago_no_longer_counts(source: CostModel) -> None:
     guard = learned(source, Harmful(), batches(1.0))
     assert guard.chosen != ADAPTED

@@ -36,6 +36,7 @@ def folder(tmp_path: Path, measurer: Measurer) -> DataFolder:
     return made
 
 
+@pytest.mark.slow
 def test_trials_are_shared_among_workloads_and_none_is_measured_twice(measurer: Measurer, folder: DataFolder) -> None:
     new: list[str] = []
     trials = OnlineTrials(WORKLOADS, folder, measurer, 20, on_row=lambda workload, *_: new.append(workload.spec.name))
@@ -52,6 +53,7 @@ def test_trials_are_shared_among_workloads_and_none_is_measured_twice(measurer: 
     assert np.array_equal(np.sort(again.latency_s), np.sort(batch.latency_s))
 
 
+@pytest.mark.slow
 def test_what_a_folder_holds_counts_up_to_the_number_of_trials(measurer: Measurer, folder: DataFolder) -> None:
     (batch,) = OnlineTrials(WORKLOADS, folder, measurer, 20).batches(SPEC)
     rows = folder.measurements().to_pylist()
@@ -87,6 +89,7 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped(measurer: Measurer,
     assert np.bincount(batch.workload).tolist() == [8, 8]
 
 
+@pytest.mark.slow
 def test_a_model_learns_while_it_is_measured(measurer: Measurer, folder: DataFolder) -> None:
     trials = OnlineTrials(WORKLOADS, folder, measurer, 36, seed=1)
     source = new_model("gbt", feature_spec=SPEC, options={"objective": "log", "rounds": 5})

@@ -170,6 +170,7 @@ def test_a_device_error_names_the_probe() -> None:
         find_row({"device_id": "board", "kind": "cpu"})
 
 
+@pytest.mark.slow
 def test_a_network_of_which_no_kernel_is_worth_tuning_is_refused() -> None:
     import torch
 

@@ -24,6 +24,7 @@ def damage(folder: Path) -> None:
         file.write(b'\n[0,[[["')
 
 
+@pytest.mark.slow
 def test_a_sound_folder_exits_with_0_and_is_described(costhub: Any, folder: Path) -> None:
     output = costhub("doctor", str(folder), "--workers", "1")
 
@@ -46,6 +47,7 @@ def test_damage_exits_with_1_and_the_copy_is_sound(costhub: Any, folder: Path, t
     assert costhub("doctor", str(tmp_path / "clean"), "--workers", "1").code == 0
 
 
+@pytest.mark.slow
 def test_warnings_count_where_they_are_to(costhub: Any, folder: Path) -> None:
     text = (folder / RECORDS).read_text().splitlines()
     (folder / RECORDS).write_text("\n".join([*text, text[0]]) + "\n")

@@ -131,6 +131,7 @@ def test_a_refusal_is_one_sentence(costhub: Any, sound_model: Any, hugging_face:
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_settings_of_the_client_are_those_of_its_environment(sound_model: Any, server: Any, tmp_path: Path) -> None:
     server.token = "of-the-lab"  # noqa: S105 - the tests' own
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}

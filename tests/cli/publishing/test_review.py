@@ -149,6 +149,7 @@ def test_a_hub_that_cannot_be_read_is_no_refusal(
         assert (done.code, done.out) == (2, "")
 
 
+@pytest.mark.slow
 def test_without_a_contribution_those_that_wait_are_listed(
     costhub: Any, measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def names(running: list[RunningServer]) -> set[str]:
     return {f"127.0.0.1:{r.port}" for r in running}
 
 
+@pytest.mark.slow
 def test_boards_share_the_work(
     boards: Boards, boards_of_key: list[RunningServer], artifacts: list[str], programs: list[Program]
 ) -> None:

@@ -74,6 +74,7 @@ def test_a_key_that_a_tracker_would_not_give_back_is_refused(key: str) -> None:
         Boards(nobody.host, nobody.port, key)
 
 
+@pytest.mark.slow
 def test_the_board_of_another_machine_on_the_same_port_is_not_this_one(
     tracker: Tracker, free_port: FreePort, monkeypatch: pytest.MonkeyPatch
 ) -> None:

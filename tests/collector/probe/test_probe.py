@@ -41,6 +41,7 @@ SMALL = {"device_id": "here", "kind": "cpu", "cores": 2, "l1d_bytes": 32 << 10, 
 RUNGS = 8  # 8 KiB to a quarter of that memory
 
 
+@pytest.mark.slow
 def test_a_device_is_probed_in_a_known_number_of_steps(target: str) -> None:
     steps: list[tuple[str, int, int]] = []
 
@@ -76,6 +77,7 @@ def test_instructions_that_the_cpu_does_not_have_cost_their_own_figure(target: s
     assert row["dram_gbs"] > 0
 
 
+@pytest.mark.slow
 def test_a_device_that_cannot_run_the_first_kernel_is_a_sentence(target: str) -> None:
     triple = "x86_64-linux-gnu" if "aarch64" in target else "aarch64-linux-gnu"
 

@@ -134,6 +134,7 @@ def softmax() -> tuple[Any, Any, list[Any]]:
     return mod, *open_design_space(mod, TARGET, find_space("default"), seed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [depthwise, softmax])
 def test_places_are_those_of_the_replay_with_the_same_seed(
     kernel: Callable[[], tuple[Any, Any, list[Any]]], monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ def test_a_built_in_space_needs_no_child(target: str) -> None:
         assert {p.space for p in sampler.propose(2, parents=(), shares=RANDOM)} == {"llvm"}
 
 
+@pytest.mark.slow
 def test_a_users_space_goes_on_in_a_new_child_after_a_crash(rules: str, target: str) -> None:
     mod = find_workload("softmax.64x1000").module()
     with open_samplers(f"{rules}:crashes_once") as make:

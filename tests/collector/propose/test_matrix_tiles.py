@@ -85,6 +85,7 @@ def drawn(name: str, count: int) -> list[Any]:
     return [schedule for schedule in found if schedule is not None][:count]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_products_are_computed_by_matrix_units_and_replayed(name: str) -> None:
     schedules = drawn(name, 4)
@@ -97,6 +98,7 @@ def test_products_are_computed_by_matrix_units_and_replayed(name: str) -> None:
         tvm.ir.assert_structural_equal(replay(workload(name), trace_to_json(schedule.trace)).mod, schedule.mod)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_whatever_the_tiles_the_sums_are_the_same(name: str) -> None:
     target = tvm.target.Target(local_target())
@@ -125,6 +127,7 @@ def test_tiles_of_few_rows_are_refused_where_others_fit(name: str, fewest: int) 
     assert min(places) >= fewest
 
 
+@pytest.mark.slow
 def test_a_database_brings_the_intrinsics_of_its_traces(tmp_path: Path) -> None:
     mod, target = workload("flat"), tvm.target.Target(json.loads(XEON))
     (schedule,) = drawn("flat", 1)

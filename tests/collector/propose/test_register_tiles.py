@@ -133,6 +133,7 @@ def programs(mod: Any, target: str, count: int) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_whatever_the_tiles_the_outputs_are_the_same(name: str) -> None:
     mod = workload(name)
@@ -334,6 +335,7 @@ def test_whatever_the_tiles_the_sums_of_pairs_are_the_same(name: str) -> None:
         np.testing.assert_allclose(tensors[-1].numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_trace_with_pairs_is_replayed_where_the_intrinsics_are_loaded() -> None:
     mod, (schedule, *_) = PAIRS["3x3, relu"](), drawn("3x3, relu", 1)
     text = trace_to_json(schedule.trace)

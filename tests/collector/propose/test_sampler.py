@@ -170,6 +170,7 @@ def test_seen_programs_are_not_drawn_again(target: str) -> None:
     assert not seen & {p.program_id for p in again}
 
 
+@pytest.mark.slow
 def test_programs_that_are_drawn_again_are_not_made_again(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mod = SuiteWorkload("matmul.tiny", "matmul", (1, 4, 8)).module()
     made: list[Any] = []

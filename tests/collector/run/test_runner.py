@@ -98,6 +98,7 @@ def test_the_reference_kernel_takes_a_moment(runner: Runner, quick: bool) -> Non
     assert 1e-6 < runner.reference_s(quick=quick) < 1.0
 
 
+@pytest.mark.slow
 def test_a_device_that_cannot_run_it_is_refused() -> None:
     target = '{"kind": "llvm", "mcpu": "no-such-cpu", "num-cores": 2}'
     with (
@@ -107,6 +108,7 @@ def test_a_device_that_cannot_run_it_is_refused() -> None:
         runner.reference_s()
 
 
+@pytest.mark.slow
 def test_one_thread_and_all_threads_side_by_side(builder: Builder, target: str) -> None:
     """The same program, in a runner that computes on one CPU and in one that computes on all."""
     cores = len(physical_cpus())

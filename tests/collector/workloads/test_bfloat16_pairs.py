@@ -52,6 +52,7 @@ def draw(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-(2.0**127), 2.0**127, width=32, allow_subnormal=False), min_size=8, max_size=8))
 def test_numbers_are_rounded_as_torch_rounds(numbers: list[float]) -> None:
     data = np.array([numbers], np.float32)
@@ -198,6 +199,7 @@ def test_rows_are_filled_up_where_matrix_units_could_add_a_few_pairs_only(depth:
     assert list(rows) == [4, pairs]
 
 
+@pytest.mark.slow
 def test_without_the_precision_no_kernel_has_pairs() -> None:
     _, called = compiled(Mixed(), torch.rand(1, 3, 20, 22))
 

@@ -186,6 +186,7 @@ def test_other_targets_and_layouts_have_no_blocks() -> None:
     assert Lowering(layout="blocked").lanes('{"kind": "cuda", "arch": "sm_80"}') == 0
 
 
+@pytest.mark.slow
 def test_kernels_of_a_network_to_tune_are_blocked() -> None:
     bounds = KernelBounds(0, 0, 1e9)
     found, plain = (

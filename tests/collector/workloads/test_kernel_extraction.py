@@ -92,6 +92,7 @@ def test_words_are_no_workload_of_floats() -> None:
     assert {"matmul", "batch_matmul", "norm", "softmax"} <= {task.family for task in found.tasks}
 
 
+@pytest.mark.slow
 def test_fast_math_makes_other_workloads_of_the_same_families() -> None:
     plain, fast = (
         extract_kernels("bert_tiny", '{"kind": "llvm", "num-cores": 2}', KernelBounds(0, 0, 1e9), Lowering(fast_math))

@@ -96,6 +96,7 @@ class Joined(nn.Module):
         return x + y.sum(1, keepdim=True)
 
 
+@pytest.mark.slow
 def test_sizes_that_an_export_leaves_open_are_those_of_the_example(file: Path, tmp_path: Path) -> None:
     path, batch, width = tmp_path / "open.pt2", torch.export.Dim("batch", max=64), torch.export.Dim("width", max=64)
     example = (torch.ones(3, 8), torch.ones(3, 5))

@@ -152,6 +152,7 @@ def test_few_rows_are_added_and_tiles_of_them_fit(rows: int) -> None:
     assert rows <= 14 or any(padded % tile == 0 for tile in range(6, 15))
 
 
+@pytest.mark.slow
 @given(rows=st.integers(1, 40), depth=st.integers(1, 20), chunks=st.integers(1, 4), lanes=st.sampled_from([4, 8, 16]))
 def test_the_kernel_multiplies(rows: int, depth: int, chunks: int, lanes: int) -> None:
     draw = np.random.default_rng(0)

@@ -172,6 +172,7 @@ class Last(nn.Module):
         return x[:, -1] * x[-2] + x.select(2, -3)[:, :1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "example"),
     [
@@ -189,6 +190,7 @@ def test_the_kernels_compute_what_torch_computes(network: nn.Module, example: to
 SMALL = LanguageModelSize(2, 24, 6, 2, 20, 50, base=100.0, epsilon=1e-5, biased=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "examples"),
     [
@@ -221,6 +223,7 @@ def test_whole_networks_compute_what_torch_computes(name: str) -> None:
     check_equal(NETWORKS[name].build(), torch.randn(1, 3, 64, 64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [False, True])
 def test_weights_need_no_values_and_normalisation_costs_one_addition(*, bias: bool) -> None:
     with torch.device("meta"):

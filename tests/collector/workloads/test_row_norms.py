@@ -24,6 +24,7 @@ def computed(data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, lanes: int) 
     return tensors[-1].numpy()
 
 
+@pytest.mark.slow
 @given(
     rows=st.integers(1, 6),
     chunks=st.integers(1, 5),
@@ -43,6 +44,7 @@ def test_it_normalises_as_torch_does(rows: int, chunks: int, lanes: int, mean: f
     np.testing.assert_allclose(found, expected, atol=5e-3 if mean else 1e-4)
 
 
+@pytest.mark.slow
 @given(
     outer=st.lists(st.integers(1, 3), min_size=1, max_size=3),
     columns=st.integers(1, 40),

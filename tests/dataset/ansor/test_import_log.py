@@ -55,6 +55,7 @@ def write(path: Path, *lines: bytes) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_records_become_programs_with_the_same_launch(tmp_path: Path) -> None:
     other = Tiles(spatial=((4, 1, 8, 1, 2), (2, 2, 16, 2, 1)), vectors=(1, 3), unroll=512)
     lines = [

@@ -141,6 +141,7 @@ def test_an_empty_folder_is_sound(tmp_path: Path) -> None:
     assert check_folder(DataFolder.create(tmp_path / "data").path, deep=True) == []
 
 
+@pytest.mark.slow
 def test_findings_are_joined_over_batches_and_apart_by_file(damaged: Any) -> None:
     device = damaged.path / "measurements/amd-epyc-zen5-1c"
     rows = damaged.rows()

@@ -175,6 +175,7 @@ SPEC = spec_of_modules("failing_here@1", ("a",), rows)
 """
 
 
+@pytest.mark.slow
 def test_what_a_users_function_raises_in_a_child_is_told_here(
     tiny_matmul: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,6 +272,7 @@ def test_chunks_are_taken_as_they_are_needed_and_leaving_ends_the_children(tiny_
     assert list(generator) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["relation@1", pytest.param("loop_context@1", marks=pytest.mark.slow), "trace_tokens@1"]
 )

@@ -105,6 +105,7 @@ def test_only_positive_finite_seconds_rank() -> None:
         assert not usable(seconds)
 
 
+@pytest.mark.slow
 def test_a_trace_may_name_the_tensor_intrinsics_of_its_target() -> None:
     a, b = te.placeholder((4,), "uint8", name="A"), te.placeholder((16, 4), "int8", name="B")
     k = te.reduce_axis((0, 4), name="k")
@@ -127,6 +128,7 @@ def request(tiny: Any, *traces: str) -> RecordsCall:
     return (tiny.module_json, tiny.target, tuple((trace, (1e-3,)) for trace in traces))
 
 
+@pytest.mark.slow
 def test_records_come_in_the_order_of_their_requests(tiny_matmul: Any) -> None:
     requests = [request(tiny_matmul, trace) for trace in tiny_matmul.traces] * 3
 

@@ -80,6 +80,7 @@ seconds = st.sampled_from([1e-6, 2e-6, 1e-3, 1.0])
 measured = st.lists(st.tuples(st.integers(0, 2), st.lists(seconds, max_size=3)), max_size=30)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(measured, st.integers(1, 3))
 def test_the_best_are_those_of_lowest_median(

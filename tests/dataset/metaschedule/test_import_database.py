@@ -102,6 +102,7 @@ def test_either_file_may_be_gzipped(tmp_path: Path, database: Any, zipped: tuple
     assert run(path, tmp_path / "out").ok == 4
 
 
+@pytest.mark.slow
 def test_bad_lines_cost_themselves(tmp_path: Path, database: Any, old_format: ModuleType) -> None:
     crash = json.loads(database.record(0))
     crash[1][0] = [[["GetSBlock", [], ["C", "main"], ["b0"]]], [[0, None]]]

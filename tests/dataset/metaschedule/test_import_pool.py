@@ -142,6 +142,7 @@ def test_answers_come_in_order(one_child: ImportPool, tiny_matmul: Any, old_form
     assert found == [(ReplayedTrace(trace, False),) for trace in tiny_matmul.traces]
 
 
+@pytest.mark.slow
 def test_a_trace_that_brings_tvm_down_costs_only_itself(one_child: ImportPool, tiny_matmul: Any) -> None:
     good = tiny_matmul.traces
 
@@ -153,6 +154,7 @@ def test_a_trace_that_brings_tvm_down_costs_only_itself(one_child: ImportPool, t
     assert alone == "TVM crashed on it"
 
 
+@pytest.mark.slow
 def test_leaving_does_not_wait_for_what_was_asked(tiny_matmul: Any) -> None:
     with ImportPool(workers=1) as children:
         replies = children.replay([request(tiny_matmul, *tiny_matmul.traces)] * 50)

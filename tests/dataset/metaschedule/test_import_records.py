@@ -78,6 +78,7 @@ def test_a_record_counts_once(children: ImportPool, source: ImportSource, databa
     assert (again.ok, again.duplicates, again.known) == (1, 1, 1)
 
 
+@pytest.mark.slow
 def test_lines_that_give_no_row_are_counted_and_named(
     children: ImportPool, source: ImportSource, database: Any
 ) -> None:

@@ -36,6 +36,7 @@ def test_measurements_are_loaded_from_the_hub(run: Run, server: Any, rows: dict[
     assert ids == pq.read_table(pa.BufferReader(rows[SHARD]))["record_id"].to_pylist()
 
 
+@pytest.mark.slow
 def test_what_datasets_pushes_datasets_reads(run: Run, server: Any) -> None:
     code = (
         "from datasets import Dataset, load_dataset\n"

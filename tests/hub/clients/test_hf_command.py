@@ -33,6 +33,7 @@ def test_a_dataset_is_downloaded_and_counted(
     assert {name: (tmp_path / "down" / name).read_bytes() for name in rows} == rows
 
 
+@pytest.mark.slow
 def test_a_dataset_that_hf_downloaded_is_published_again(
     hf: Run, run: Run, server: Any, rows: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_what_hf_downloaded_costhub_reads_without_the_network(
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_a_model_that_hf_uploaded_costhub_pulls(
     hf: Run, run: Run, server: Any, sound_model: Any, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_tag_pins_an_older_commit(pull: Run, server: Any, files: dict[str, byt
     assert "holds no config.json" in newest.err
 
 
+@pytest.mark.slow
 def test_what_was_pulled_once_needs_no_network(server: Any, files: dict[str, bytes], tmp_path: Path) -> None:
     server.commit("acme/one-mlp", files)
     first = pull_in_a_process(tmp_path, server.url, "hf-hub:acme/one-mlp")

@@ -56,6 +56,7 @@ def test_twice_as_slow_is_another_device(measured: Any, tmp_path: Path) -> None:
     assert "times as long here" in what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -129,6 +130,7 @@ def test_a_new_device_lands_beside_one_that_is_held(measured: Any, tmp_path: Pat
     assert refusals(other, held) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native_first", [True, False])
 def test_rows_of_two_compilers_are_not_one_dataset(native_first: bool, measured: Any, tmp_path: Path) -> None:
     native = measured(tmp_path / "native", 0, 5)

@@ -206,6 +206,7 @@ def test_a_name_that_is_a_pattern_is_fetched_too(hugging_face: Any, tmp_path: Pa
     assert {path.name for path in pull.fetch(tmp_path / "place").iterdir()} == {"config.json", "[x]evil.md"}
 
 
+@pytest.mark.slow
 def test_what_lies_outside_the_contribution_is_refused_or_told(offered: Any, hugging_face: Any) -> None:
     address = offered()
     hugging_face.change(REPO, {"README.md": b"changed"}, ref="refs/pr/1", message="card")

@@ -158,6 +158,7 @@ def test_both_of_two_pull_requests_land(offered: Any, hugging_face: Any, tmp_pat
     assert [pull.status for pull in hugging_face.pulls[REPO]] == ["closed", "closed"]
 
 
+@pytest.mark.slow
 def test_a_head_that_never_stands_still_ends_in_a_sentence(
     offered: Any, hugging_face: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

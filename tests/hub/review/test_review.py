@@ -50,6 +50,7 @@ def test_what_is_refused_is_not_merged(offered: Any, hugging_face: Any) -> None:
     assert hugging_face.files(REPO) == before
 
 
+@pytest.mark.slow
 def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(measured: Any, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data", agree=True)
@@ -113,6 +114,7 @@ def test_a_link_in_a_folder_is_refused(measured: Any, tmp_path: Path) -> None:
     assert "is a link" in reason.what
 
 
+@pytest.mark.slow
 def test_a_merge_whose_answer_was_lost_is_finished_by_the_next_run(
     offered: Any, hugging_face: Any, measured: Any, tmp_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_a_merge_whose_answer_was_lost_is_finished_by_the_next_run(
     assert not inbox.exists()
 
 
+@pytest.mark.slow
 def test_records_of_all_devices_of_a_hub_are_compared(
     offered: Any, hugging_face: Any, measured: Any, tmp_path: Path
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_folder_is_merged_into_a_folder_only(measured: Any, tmp_path: Path) ->
             review(folder, against=against, merge=True)
 
 
+@pytest.mark.slow
 def test_a_pull_request_is_merged_only_after_a_comparison_with_its_own_dataset(
     offered: Any, measured: Any, hugging_face: Any, tmp_path: Path
 ) -> None:
@@ -206,6 +210,7 @@ def test_a_pull_request_is_merged_only_after_a_comparison_with_its_own_dataset(
     assert review(address, against="hf-hub:acme/data", merge=True, deep=False).merged is not None
 
 
+@pytest.mark.slow
 def test_a_dataset_to_compare_with_may_be_named(measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = measured(tmp_path / "hub/datasets/lab/held", session=0)
     new = measured(tmp_path / "new", session=1)
@@ -258,6 +263,7 @@ def test_what_is_no_card_beside_a_contribution_is_refused(card: bytes, offered: 
     assert not review(address, deep=False, merge=True).verdict.is_accepted
 
 
+@pytest.mark.slow
 def test_an_older_card_beside_a_contribution_is_left_out(offered: Any, hugging_face: Any) -> None:
     address = offered()
     newer = hugging_face.files(REPO)["README.md"].replace(b"measurements", b"Measurements")

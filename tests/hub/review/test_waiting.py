@@ -57,6 +57,7 @@ def test_what_waits_in_the_hubs_here_is_listed_oldest_first(
     assert 1 <= each.workloads <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["hub", "hub/datasets/lab/data", "lab/data"])
 def test_a_hub_and_a_dataset_can_be_named(
     where: str, send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def test_blocks_that_nobody_knows_have_no_module() -> None:
     assert candidates(frozenset({"T_take", "T_concat"}), [(1,), (1,)]) == []
 
 
+@pytest.mark.slow
 def test_a_pool_that_shapes_leave_open_rounds_as_the_other_pools_of_its_network() -> None:
     def pools(kernel: int, *shapes: tuple[int, ...]) -> list[Any]:
         mods = [parsed(text) for text in candidates(POOL, list(shapes))]
@@ -117,6 +118,7 @@ def test_a_pool_that_shapes_leave_open_rounds_as_the_other_pools_of_its_network(
     assert choose({0: [both, far], 1: [down], 2: [up]})[0].same_as(far)
 
 
+@pytest.mark.slow
 def test_a_workload_is_rebuilt_from_its_records(tmp_path: Path) -> None:
     mod = only(MATMUL, MATMUL_SHAPES)
     (tmp_path / "records.json").write_text(record(schedule(mod, 2), MATMUL_SHAPES) + "\nnot a record\n")

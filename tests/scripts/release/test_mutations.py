@@ -90,6 +90,7 @@ def test_tests_that_take_too_long_have_noticed_nothing(tiny: Path) -> None:
     assert tried(WRONG, tiny, timeout_s=0.01).outcome == "too slow"
 
 
+@pytest.mark.slow
 def test_tests_that_fail_anyway_cannot_notice_anything(tiny: Path) -> None:
     assert check_unchanged([WRONG], tiny, timeout_s=60.0) > 0.0
 
@@ -99,6 +100,7 @@ def test_tests_that_fail_anyway_cannot_notice_anything(tiny: Path) -> None:
         check_unchanged([WRONG], tiny, timeout_s=60.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("only", "code", "outcomes"), [("", 1, ["noticed", "unnoticed"]), ("subtr", 0, ["noticed"])])
 def test_the_command_tries_them_and_fails_where_one_is_not_noticed(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, only: str, code: int, outcomes: list[str]

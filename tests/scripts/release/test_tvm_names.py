@@ -74,6 +74,7 @@ def other_python(folder: Path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_what_another_tvm_lacks_is_written_with_where_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

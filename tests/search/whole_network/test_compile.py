@@ -103,6 +103,7 @@ def sources_of(module: Any) -> list[str]:
     return own + [text for each in module.imports for text in sources_of(each)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_70", "sm_80", "sm_90"])
 def test_a_network_for_a_gpu_holds_schedules_of_the_search_and_of_dlight(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str

@@ -98,6 +98,7 @@ def test_on_a_gpu_a_schedule_of_the_search_stays() -> None:
     assert "threadIdx" not in scheduled["main"].script()
 
 
+@pytest.mark.slow
 def test_all_kernels_of_a_network_get_a_schedule_for_a_gpu() -> None:
     target = parse_target(GPU % "sm_90")
     mod = fuse(read_network("bert_tiny", device="meta").mod, target)

@@ -86,6 +86,7 @@ def test_the_untuned_form_is_timed_where_it_is_asked_for_or_nothing_else_is_ther
     assert found.stages["compiling untuned"] > 0.0
 
 
+@pytest.mark.slow
 def test_a_network_in_bfloat16_states_how_far_its_outputs_are_off(
     files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
 ) -> None:
@@ -423,6 +424,7 @@ def test_bfloat16_excuses_rounding_only(wrong: list[np.ndarray]) -> None:
     assert _checked(timer, FinishedNetwork("net", 1, precision="bf16"), LOADED)[0].error
 
 
+@pytest.mark.slow
 def test_the_process_that_found_the_kernels_compiles_the_network(tmp_path: Path, target: str) -> None:
     """It has imported torch and TVM, which takes seconds."""
     end_idle_children()

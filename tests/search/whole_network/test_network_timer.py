@@ -72,6 +72,7 @@ def test_a_form_that_dies_is_left_out_and_one_that_cannot_be_loaded_is_a_sentenc
     assert timer.notes == ("The dead form failed while it was timed.",)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="torch may have a GPU here")
 def test_where_torch_has_no_gpu_its_outputs_are_those_of_the_cpu_and_it_is_not_timed(files: tuple[Path, Path]) -> None:
     value = np.ones((1, 3, 32, 32), np.float32)

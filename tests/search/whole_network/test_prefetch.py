@@ -79,6 +79,7 @@ def test_each_line_of_the_next_tile_is_fetched_and_no_other(name: str) -> None:
     assert played >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_same_is_computed_with_instructions_that_fetch(name: str) -> None:
     changed = 0

@@ -67,6 +67,7 @@ def test_arrays_of_numpy_go_in(library: Path) -> None:
     np.testing.assert_array_equal(double.numpy(), 2 * x)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is all that a thread can have here")
 def test_the_calling_thread_keeps_its_cpus(library: Path) -> None:
     script = """
@@ -84,6 +85,7 @@ print(len(before), len(loaded), len(os.sched_getaffinity(0)))
     assert before == loaded == called > 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU is all that a thread can have here")
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="all threads are on the only CPU")
 def test_it_computes_on_the_cpus_of_the_process_whichever_thread_calls(library: Path) -> None:

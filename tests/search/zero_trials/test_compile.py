@@ -40,6 +40,7 @@ def twice(mod: Any) -> Any:
     return tvm.script.from_source(text)
 
 
+@pytest.mark.slow
 def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> None:
     model, wanted = linear(np.ones(172)), job(48, 48, 48)
     own, other = (
@@ -81,6 +82,7 @@ def test_what_was_not_compared_is_not_said_to_be(linear: Any, monkeypatch: pytes
     assert (len(unbuilt.failed), len(unlike.failed)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_what_cannot_run_here_is_built_and_in_the_database(linear: Any, tmp_path: Path) -> None:
     with SearchFolder(tmp_path) as folder:
         (found,) = compile_kernels(

@@ -68,6 +68,7 @@ def test_a_command_that_goes_on_comes_to_the_same_end(killer: Callable[..., Kill
     assert (one.tally.orphans, one.tally.tracebacks, one.tally.different, one.left_over()) == ([], [], [], [])
 
 
+@pytest.mark.slow
 def test_a_child_that_outlives_its_parent_is_an_orphan_and_is_ended(killer: Callable[..., Killer]) -> None:
     one = killer(sleep=60.0, last="time.sleep(60)")
     one.rng = ParentAtLast()

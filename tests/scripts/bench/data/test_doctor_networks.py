@@ -29,6 +29,7 @@ def search_of_another(out: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_coverage_of_a_search_is_told_with_less_and_with_more(searched: Path, tmp_path: Path) -> None:
     other = search_of_another(tmp_path / "other")
 
@@ -44,6 +45,7 @@ def test_the_coverage_of_a_search_is_told_with_less_and_with_more(searched: Path
     assert 0 < less["flop_share"] <= 0.5  # the heavier of two has no records
 
 
+@pytest.mark.slow
 def test_folders_are_joined_and_those_of_two_targets_refused(searched: Path, tmp_path: Path) -> None:
     other = search_of_another(tmp_path / "other")
 

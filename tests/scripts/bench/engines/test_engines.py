@@ -172,6 +172,7 @@ def test_wrong_options_are_refused_before_anything_runs(words: list[str], told: 
     assert told in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PASSES)
 def test_without_a_pass_a_network_has_other_kernels(part: str) -> None:
     mcpu, precision = ("sapphirerapids", BF16) if part == ATTENTION else ("haswell", FLOAT32)

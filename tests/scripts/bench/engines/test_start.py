@@ -52,14 +52,17 @@ def test_a_device_that_is_not_in_the_index_has_the_peak_of_its_probe() -> None:
     assert higher_peak("float32", ProbeAnswer(200.0, "vfmadd231ps ymm"), None) == 200.0
 
 
+@pytest.mark.slow
 def test_a_machine_has_a_peak() -> None:
     assert (probed_peaks(1)["float32"] or 0.0) > 1.0
 
 
+@pytest.mark.slow
 def test_packages_are_read_and_a_process_takes_time() -> None:
     assert warm_up((), 1) > 0.0
 
 
+@pytest.mark.slow
 def test_what_a_process_cannot_tell_is_unknown() -> None:
     assert in_child_text(partial(import_package, "json"), 1) == "json"
     assert in_child_text(partial(profile_tuned, "missing.so", (), 1, (), {}), 1) == "unknown"

@@ -122,6 +122,7 @@ def test_numbers_of_workloads_that_a_split_has_not_are_left_out() -> None:
     assert learned("intel-xeon-emeraldrapids-1c") == [2, 4, 8, 16, 32, 64, 128, 256, 512]
 
 
+@pytest.mark.slow
 def test_joined_data_hold_out_what_any_dataset_holds_out(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

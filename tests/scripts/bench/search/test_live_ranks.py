@@ -217,6 +217,7 @@ def test_the_published_scores_are_those_of_the_table() -> None:
     assert found["nearest"] in [row["score"] for row in rows if row["device"] == DENSE]
 
 
+@pytest.mark.slow
 def test_workloads_that_the_model_knows_are_left_out() -> None:
     densest = subjects(10)
     known = {densest[0].workload_id, densest[3].workload_id}

@@ -47,6 +47,7 @@ def told(code: int = 0) -> Answer:
     return Answer(code, 1.0, 1.0, "", "")
 
 
+@pytest.mark.slow
 def test_a_repository_with_nothing_hostile_gives_the_records_of_its_log(where: Place) -> None:
     answer = where.run(sources.repository()(where), 120.0)
 
