@@ -41,6 +41,7 @@ BENCHMARKS = {
     "feature-ceiling": "ceilings.feature_ceiling",
     "shipped": "ceilings.shipped",
     "verify-stage": "ceilings.verify_stage",
+    "feature-specs": "validated.feature_specs",
     "top-losses": "validated.top_losses",
     "stacking": "validated.stacking",
     "estimates": "models.estimates",

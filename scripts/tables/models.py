@@ -389,21 +389,30 @@ def top_losses_table(result: Result) -> str:
     parts = []
     for part, title in (("validation", "chosen on"), ("test", "tested on")):
         own = sorted((row for row in result["summary"] if row["part"] == part), key=lambda row: -row["top_1"])
-        lines = [_top_loss(row, result["chosen"]) for row in own]
-        columns = [TableColumn("model", f"{title} {own[0]['workloads']} workloads")]
-        columns += [TableColumn(name, name.replace("_", "-"), align="right") for name in _TOP_FIGURES]
-        columns += [
-            TableColumn(f"{name}_gain", f"gain in {name.replace('_', '-')}", align="right") for name in _TOP_FIGURES
-        ]
-        parts.append(markdown_table(lines, columns))
+        parts.append(_gains_table(own, f"{title} {own[0]['workloads']} workloads", result["chosen"]))
     return "\n\n".join(parts)
+
+
+def feature_specs_table(result: Result) -> str:
+    """One line per model and feature spec, with what it gains over the same model with the first spec."""
+    rows = result["summary"]
+    return _gains_table(rows, f"{rows[0]['workloads']:,} workloads, each held out once")
+
+
+def _gains_table(rows: Sequence[Row], title: str, chosen: str | None = None) -> str:
+    columns = [TableColumn("model", title)]
+    columns += [TableColumn(name, name.replace("_", "-"), align="right") for name in _TOP_FIGURES]
+    columns += [
+        TableColumn(f"{name}_gain", f"gain in {name.replace('_', '-')}", align="right") for name in _TOP_FIGURES
+    ]
+    return markdown_table([_top_loss(row, chosen) for row in rows], columns)
 
 
 _TOP_FIGURES = ("top_1", "top_5", "pairwise")
 
 
-def _top_loss(row: Row, chosen: str) -> dict[str, str]:
-    line = {"model": f"**{row['model']}**" if chosen in row["model"] else row["model"]}
+def _top_loss(row: Row, chosen: str | None) -> dict[str, str]:
+    line = {"model": f"**{row['model']}**" if chosen and chosen in row["model"] else row["model"]}
     for name in _TOP_FIGURES:
         line[name] = plus_minus(row[name], row[f"{name}_se"])
         gain, error = row[f"{name}_gain"], row[f"{name}_gain_se"]
@@ -517,6 +526,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "value_of_accuracy": value_of_accuracy_table,
     "top_losses": top_losses_table,
     "stacking": top_losses_table,
+    "feature_specs": feature_specs_table,
     "feature_ceiling": feature_ceiling_table,
     "feature_ceiling_h200": feature_ceiling_table,
     "verify_stage": verify_stage_table,

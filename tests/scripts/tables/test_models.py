@@ -14,6 +14,7 @@ from scripts.tables.models import (
     calibration_table,
     comparison_table,
     curves_table,
+    feature_specs_table,
     learning_table,
     literature_table,
     model_headline_table,
@@ -239,6 +240,20 @@ def test_the_chosen_loss_is_marked_and_gains_are_over_the_base() -> None:
     assert "| +0.050 ± 0.020 |" in first.splitlines()[2]
     assert first.splitlines()[3].endswith("| 0.700 ± 0.020 | - | - | - |")
     assert second.splitlines()[0].startswith("| tested on 9 workloads |")
+
+
+def test_a_spec_has_its_gain_over_the_first_one() -> None:
+    def line(spec: str, value: float) -> dict[str, Any]:
+        figures = {f"{name}{end}": value for name in ("top_1", "top_5", "pairwise") for end in ("", "_se")}
+        gains = {f"{name}_gain{end}": 0.01 for name in ("top_1", "top_5", "pairwise") for end in ("", "_se")}
+        return {"model": f"gbt {spec}", "base": "gbt tiles@1", "workloads": 1200, **figures, **gains}
+
+    head, _, first, second = feature_specs_table({"summary": [line("tiles@1", 0.7), line("tiles@2", 0.8)]}).splitlines()
+
+    assert head.startswith("| 1,200 workloads, each held out once | top-1 |")
+    assert first.endswith("| - | - | - |")
+    assert second.startswith("| gbt tiles@2 | 0.800 ± 0.800 |")
+    assert second.endswith("| +0.010 ± 0.010 |")
 
 
 DONE: dict[str, Any] = {"stage": "gbt", "programs": 951_360, "passes": 30, "seconds": 485.18, "peak_gib": 2}

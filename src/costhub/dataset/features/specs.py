@@ -21,6 +21,7 @@ SPECS: Registry[FeatureSpec] = Registry(
         "per_store@1": "costhub.dataset.features.per_store:SPEC",
         "relation@1": "costhub.dataset.features.relation:SPEC",
         "tiles@1": "costhub.dataset.features.tiles:SPEC",
+        "tiles@2": "costhub.dataset.features.bodies:SPEC",
         "loop_context@1": "costhub.dataset.features.loop_context:SPEC",
         "trace_tokens@1": "costhub.dataset.features.trace_tokens:SPEC",
         "trace_decisions@1": "costhub.dataset.features.trace_decisions:SPEC",
@@ -37,7 +38,8 @@ def spec_names() -> tuple[str, ...]:
 
     Example:
         >>> spec_names()
-        ('per_store@1', 'relation@1', 'tiles@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1', 'compiled@1')
+        ('per_store@1', 'relation@1', 'tiles@1', 'tiles@2', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1',
+         'compiled@1')
     """
     return tuple(SPECS)
 

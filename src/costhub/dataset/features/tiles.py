@@ -69,11 +69,17 @@ def tile_rows(mod: Any) -> FloatArray:
     ordered = statements(loop_nest(mod))
     total = sum(statement.work for statement in ordered)
     ranked = sorted(ordered, key=lambda statement: -statement.work)
-    rows = [_row(statement, statement.work / total) for statement in ranked]
+    rows = [statement_row(statement, statement.work / total) for statement in ranked]
     return np.array(rows, np.float32).reshape(-1, len(COLUMN_NAMES))
 
 
-def _row(statement: Statement, share: float) -> list[float]:
+def statement_row(statement: Statement, share: float) -> list[float]:
+    """The row of a statement.
+
+    Args:
+        statement: The statement.
+        share: Its share of the program's work.
+    """
     runs = statement.loop_runs(_RUNS)
     return [
         share,

@@ -1,0 +1,226 @@
+"""Provides the feature layout tiles@2: tiles@1, and what TVM and LLVM are left with once loops are unrolled.
+
+Programs with the same tiles may differ in what the compilers make of them. TVM keeps a buffer of less than 1 KiB on the
+stack of a CPU's kernel (`kMaxStackAlloca` in TVM's include/tvm/runtime/device_api.h), where LLVM can hold it in
+registers; it asks the runtime for a larger one whenever the loops around it begin anew. A stage that is computed within
+the tile of another may compute its elements many times. Sums stay in registers only if the loop around the unrolled
+body adds to the same ones, and if they are few enough. LLVM unrolls short loops without being told to, and divides a
+vector whose length is no power of two. Rows that lie a multiple of some KiB apart compete for the same few lines of a
+cache. One row per statement, most work first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.features import tiles
+from costhub.dataset.features.loop_nest import LoopNest, loop_nest
+from costhub.dataset.features.spec import slog, spec_of_modules
+from costhub.dataset.features.statement import Statement, statements
+from costhub.dataset.programs import FloatArray
+
+BODIES = "tiles@2"
+
+_STACK_BYTES = 1024
+"""A buffer of so many bytes no longer lies on the stack."""
+_UNROLLED_COPIES = 64
+"""Copies of a statement up to which LLVM unrolls without a pragma: its threshold is 300 instructions."""
+_LINE_BYTES = 64
+_WIDTHS = (4, 8, 16)
+_SETS = (("l1", 1 << 15, 1 << 12), ("l2", 1 << 20, 1 << 16), ("large_l2", 1 << 21, 1 << 17))
+"""A cache, its bytes, and the distance in bytes at which addresses come to the same set again."""
+
+_PLACE = ("bytes", "is_on_stack", "made", "made_per_run")
+_BODY = (
+    *("copies", "accumulators", "contiguous", "broadcast", "strided", "sums_stay", "loads_per_operation"),
+    *("elements_per_instruction", "repeats"),
+)
+_PROGRAM = (
+    *("statements", "statements_outside_parallel", "work_outside_parallel", "parallel_loops", "parallel_starts"),
+    *("heap_made", "heap_bytes", "stack_bytes", "code", "computed_again"),
+)
+
+COLUMN_NAMES: tuple[str, ...] = (
+    *tiles.COLUMN_NAMES,
+    "writes_intermediate",
+    *(f"written_{name}" for name in _PLACE),
+    "written_again",
+    "intermediates_read",
+    *(f"read_{name}" for name in _PLACE),
+    *(f"unrolled_{name}" for name in _BODY),
+    *(f"llvm_{name}" for name in _BODY),
+    "lane_parts",
+    *(f"registers_of_{width}" for width in _WIDTHS),
+    *(f"lines_in_a_set_of_{cache}" for cache, _, _ in _SETS),
+    *(f"program_{name}" for name in _PROGRAM),
+)
+"""The names of the columns. Counts and sizes are log2(|x| + 1), ratios log2; flags and shares lie between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Where TVM makes an intermediate buffer: within the innermost loop that all its statements share."""
+
+    bytes: int
+    """Of what these statements touch in one iteration of that loop."""
+    made: int
+    """How often it is made."""
+
+    @property
+    def is_on_stack(self) -> bool:
+        """Whether it is small enough for the stack of a CPU's kernel."""
+        return self.bytes < _STACK_BYTES
+
+    def values(self, runs: int) -> list[float]:
+        """The columns of a statement that runs so often."""
+        return [slog(self.bytes), float(self.is_on_stack), slog(self.made), math.log2(self.made / runs)]
+
+
+def body_rows(mod: Any) -> FloatArray:
+    """(statements, width) rows of a scheduled module (``tvm.IRModule``), most work first."""
+    nest = loop_nest(mod)
+    found = statements(nest)
+    made, total = allocations(nest, found), sum(statement.work for statement in found)
+    whole = _program(nest, found, made)
+    rows = [
+        [
+            *tiles.statement_row(statement, statement.work / total),
+            *_places(statement, made),
+            *_body(statement, 0),
+            *_body(statement, _UNROLLED_COPIES),
+            *_vectors(statement),
+            *(_lines_in_a_set(statement, made, size, period) for _, size, period in _SETS),
+            *whole,
+        ]
+        for statement in sorted(found, key=lambda statement: -statement.work)
+    ]
+    return np.array(rows, np.float32).reshape(-1, len(COLUMN_NAMES))
+
+
+def allocations(nest: LoopNest, found: Sequence[Statement]) -> dict[int, Allocation]:
+    """The intermediate buffers of a program by their index: those that one statement writes and another reads."""
+    writers: dict[int, set[int]] = {}
+    readers: dict[int, set[int]] = {}
+    for statement in found:
+        for buffer, touch in statement.node.touches.items():
+            (writers if touch.writes else readers).setdefault(buffer, set()).add(statement.place)
+    return {
+        buffer: _allocation(nest, buffer, [user for user in found if user.place in places | readers[buffer]])
+        for buffer, places in writers.items()
+        if buffer in readers
+    }
+
+
+def _allocation(nest: LoopNest, buffer: int, users: Sequence[Statement]) -> Allocation:
+    paths = [[*reversed(user.chain), user.place] for user in users]  # the outermost loop first
+    depth = 0
+    while all(len(path) > depth + 1 for path in paths) and len({path[depth] for path in paths}) == 1:
+        depth += 1
+    elements = max(nest.nodes[path[depth]].touches[buffer].elements for path in paths)
+    around = nest.nodes[paths[0][depth - 1]] if depth else None
+    return Allocation(nest.buffers[buffer].element_bytes * elements, around.top_down * around.extent if around else 1)
+
+
+def _places(statement: Statement, made: Mapping[int, Allocation]) -> list[float]:
+    """Describes the buffer that a statement writes, and the largest intermediate one that it reads."""
+    runs, buffer = statement.node.top_down, statement.written
+    written = made.get(buffer)
+    read = [made[other] for other in statement.node.touches if other in made and other != buffer]
+    largest = max(read, key=lambda each: each.bytes, default=None)
+    again = 1.0
+    if buffer >= 0:
+        again = runs * statement.node.touches[buffer].elements / statement.nest.buffers[buffer].elements
+    nothing = [0.0] * len(_PLACE)
+    return [
+        float(written is not None),
+        *(written.values(runs) if written else nothing),
+        math.log2(again),
+        float(len(read)),
+        *(largest.values(runs) if largest else nothing),
+    ]
+
+
+def _body(statement: Statement, least: int) -> list[float]:
+    """Describes the body of the first loop that unrolling leaves: what it loads, stores and could keep in registers.
+
+    Args:
+        statement: The statement.
+        least: Copies up to which loops are unrolled without a pragma.
+    """
+    copies, inside, loop = statement.unrolled_body(least)
+    tile, lanes = statement.tile(inside), statement.lanes
+    stays = loop is not None and statement.is_reduced_over(loop)
+    loads = tile.contiguous / lanes + tile.broadcast + tile.strided
+    times_moved = 0.0 if stays else 2.0 if statement.node.is_reduction else 1.0
+    operations = copies * max(1, statement.node.operations.total)
+    return [
+        slog(copies),
+        slog(tile.accumulators),
+        slog(tile.contiguous),
+        slog(tile.broadcast),
+        slog(tile.strided),
+        float(stays),
+        math.log2((loads + 1e-3) / operations),
+        math.log2(operations * lanes / (operations + loads + times_moved * tile.accumulators / lanes)),
+        slog(statement.extent(loop)),
+    ]
+
+
+def _vectors(statement: Statement) -> list[float]:
+    """Counts the parts into which LLVM divides a vector, and the registers that sums and loaded vectors take."""
+    _, inside, _ = statement.unrolled_body(_UNROLLED_COPIES)
+    tile, lanes = statement.tile(inside), statement.lanes
+    vectors = (tile.accumulators + min(tile.contiguous, tile.accumulators)) / lanes
+    return [float(lanes.bit_count()), *(slog(vectors * math.ceil(lanes / width)) for width in _WIDTHS)]
+
+
+def _lines_in_a_set(statement: Statement, made: Mapping[int, Allocation], size: int, period: int) -> float:
+    """Rows of one argument that compete for the same lines of a cache while the largest tile that fits is used.
+
+    Intermediate buffers are left out: TVM makes them smaller than they are declared, so their rows lie closer.
+    """
+    fitting = list(itertools.takewhile(lambda loop: statement.tile(loop).bytes <= size, statement.chain))
+    most = 1.0
+    for buffer in statement.node.touches:
+        if buffer in made:
+            continue
+        rows, common = 1, period
+        for loop in fitting:
+            touch = statement.nest.nodes[loop].touches.get(buffer)
+            step = touch.stride * statement.nest.buffers[buffer].element_bytes if touch else 0
+            if step >= _LINE_BYTES:
+                rows, common = rows * statement.extent(loop), math.gcd(common, step)
+        most = max(most, rows * common / period)
+    return math.log2(most)
+
+
+def _program(nest: LoopNest, found: Sequence[Statement], made: Mapping[int, Allocation]) -> list[float]:
+    """Describes the whole program, the same in each of its rows."""
+    alone = [statement for statement in found if statement.product("parallel") == 1]
+    parallel = [node for node in nest.nodes if node.kind == "parallel"]
+    heap = [each for each in made.values() if not each.is_on_stack]
+    code = sum(statement.unrolled_body()[0] * max(1, statement.node.operations.total) for statement in found)
+    once = [s for s in found if s.written >= 0 and not s.node.is_reduction]
+    computed = sum(s.node.top_down * s.node.touches[s.written].elements for s in once)
+    elements = sum(nest.buffers[s.written].elements for s in once)
+    return [
+        float(len(found)),
+        float(len(alone)),
+        sum(statement.work for statement in alone) / sum(statement.work for statement in found),
+        float(len(parallel)),
+        slog(sum(node.top_down for node in parallel)),
+        slog(sum(each.made for each in heap)),
+        slog(sum(each.bytes for each in heap)),
+        slog(sum(each.bytes for each in made.values() if each.is_on_stack)),
+        slog(code),
+        math.log2(computed / elements) if elements else 0.0,
+    ]
+
+
+SPEC = spec_of_modules(BODIES, COLUMN_NAMES, body_rows, leads=True)
