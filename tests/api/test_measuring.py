@@ -38,13 +38,14 @@ from costhub.hub.catalogue.devices import keep_probed_figures, load_devices
 def test_a_call_has_what_differs_from_the_defaults_and_can_be_repeated() -> None:
     options = CompileOptions(data=(Path("mine"), "theirs"), pool=64, command="costhub compile")
 
-    text = call_text("compile", ["softmax", "a.pt2"], "out", device=BoardsAt("h:1", key="k"), model=3, options=options)
+    named = {"device": BoardsAt("h:1", key="k"), "model": 3}
+    text = call_text("compile", [["softmax", "a.pt2"], "out"], named, options)
 
     assert text == (
         "costhub.compile(['softmax', 'a.pt2'], 'out', device=costhub.BoardsAt(tracker='h:1', key='k'), model=3, "
         "options=costhub.CompileOptions(data=('mine', 'theirs'), pool=64))"
     )
-    assert call_text("compile", "softmax", options=CompileOptions()) == "costhub.compile('softmax')"
+    assert call_text("compile", ["softmax"], {}, CompileOptions()) == "costhub.compile('softmax')"
 
 
 def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> None:

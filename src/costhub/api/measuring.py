@@ -170,7 +170,7 @@ def options_given(options: OptionsT | None, kind: type[OptionsT]) -> OptionsT:
     return options or kind()
 
 
-def call_text(function: str, *given: Any, options: Any, **named: Any) -> str:
+def call_text(function: str, given: Sequence[Any], named: Mapping[str, Any], options: Any) -> str:
     """The Python call that repeats a search or a compilation, for its report.
 
     What a text cannot give, such as a model in memory, stands by the name of its parameter.
@@ -178,12 +178,13 @@ def call_text(function: str, *given: Any, options: Any, **named: Any) -> str:
     Args:
         function: Its name.
         given: The first arguments.
-        options: The dataclass of options, of which only those appear that are not the defaults.
         named: Further arguments.
+        options: The dataclass of options, of which only those appear that are not the defaults.
 
     Example:
         >>> import costhub
-        >>> call_text("tune", "softmax", "tuned", trials=16, model=object(), options=costhub.TuneOptions(stop="never"))
+        >>> named = {"trials": 16, "model": object()}
+        >>> call_text("tune", ["softmax", "tuned"], named, costhub.TuneOptions(stop="never"))
         "costhub.tune('softmax', 'tuned', trials=16, model=model, options=costhub.TuneOptions(stop='never'))"
     """
     shown = [repr(each) for each in given] + [_argument(name, value) for name, value in named.items()]

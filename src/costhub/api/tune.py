@@ -362,7 +362,7 @@ class _Search:
         what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
         given = model if self.chosen.is_unnamed else model.name  # only the caller has an unnamed one
         named: dict[str, Any] = {"trials": self.trials, "model": given, "device": device, "seed": self.seed}
-        call = call_text("tune", what, str(self.out), options=self.options, **named)
+        call = call_text("tune", [what, str(self.out)], named, self.options)
         return {
             "model": model.name,
             "model_reason": model.reason,
