@@ -41,7 +41,10 @@ class LazyCommands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; an error of costhub is a sentence, and SIGTERM ends child processes as ^C does."""
+        """Runs the command; an error of costhub is a sentence.
+
+        SIGTERM and a closing terminal interrupt it as ^C does, so that what it has started is ended.
+        """
         try:
             with interruptible():
                 return super().invoke(ctx)

@@ -405,13 +405,13 @@ def _gains_table(rows: Sequence[Row], title: str, chosen: str | None = None) -> 
     columns += [
         TableColumn(f"{name}_gain", f"gain in {name.replace('_', '-')}", align="right") for name in _TOP_FIGURES
     ]
-    return markdown_table([_top_loss(row, chosen) for row in rows], columns)
+    return markdown_table([_gains_line(row, chosen) for row in rows], columns)
 
 
 _TOP_FIGURES = ("top_1", "top_5", "pairwise")
 
 
-def _top_loss(row: Row, chosen: str | None) -> dict[str, str]:
+def _gains_line(row: Row, chosen: str | None) -> dict[str, str]:
     line = {"model": f"**{row['model']}**" if chosen and chosen in row["model"] else row["model"]}
     for name in _TOP_FIGURES:
         line[name] = plus_minus(row[name], row[f"{name}_se"])

@@ -83,9 +83,9 @@ def test_stock_tvm_compiles_from_the_database_and_a_search_does_not_take_it_for_
     assert SearchDatabase(compiled.database).records(mod, target()) == []
 
 
-def test_the_report_has_the_call_that_repeats_it(compiled: Compilation) -> None:
+def test_the_report_has_the_call_that_repeats_it_but_for_modules_in_memory(compiled: Compilation) -> None:
     assert compiled.summary["command"] == (
-        f"costhub.compile(['product', 'conv'], {str(compiled.out)!r}, model={compiled.summary['model']!r}, "
+        f"costhub.compile(what, {str(compiled.out)!r}, model={compiled.summary['model']!r}, "
         "device='auto', seed=0, options=costhub.CompileOptions(pool=16))"
     )
 

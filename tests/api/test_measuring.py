@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -24,7 +26,7 @@ from costhub.api.measuring import (
     open_measurer,
     warn_if_busy,
 )
-from costhub.api.subjects import named_workloads
+from costhub.api.subjects import Subjects, named_workloads
 from costhub.api.tune import tune
 from costhub.collector.boards.server import tracker_server
 from costhub.collector.device.identity import identify
@@ -36,16 +38,24 @@ from costhub.hub.catalogue.devices import keep_probed_figures, load_devices
 
 
 def test_a_call_has_what_differs_from_the_defaults_and_can_be_repeated() -> None:
-    options = CompileOptions(data=(Path("mine"), "theirs"), pool=64, command="costhub compile")
+    options = CompileOptions(data=[Path("mine"), "theirs"], pool=64, sources=["measured", "carried", "model"])  # type: ignore[arg-type]
+    named = {"device": BoardsAt("h:1", key="k"), "model": Path("models/own"), "progress": False}
+    subjects = Subjects(("resnet18", "softmax"), ("a.pt2",))
 
-    named = {"device": BoardsAt("h:1", key="k"), "model": 3}
-    text = call_text("compile", [["softmax", "a.pt2"], "out"], named, options)
+    text = call_text("compile", subjects, Path("out"), named, replace(options, command="costhub compile"))
 
-    assert text == (
-        "costhub.compile(['softmax', 'a.pt2'], 'out', device=costhub.BoardsAt(tracker='h:1', key='k'), model=3, "
-        "options=costhub.CompileOptions(data=('mine', 'theirs'), pool=64))"
+    calls: list[Any] = []
+    record = SimpleNamespace(
+        compile=lambda *given, **rest: calls.append((given, rest)), BoardsAt=BoardsAt, CompileOptions=CompileOptions
     )
-    assert call_text("compile", ["softmax"], {}, CompileOptions()) == "costhub.compile('softmax')"
+    eval(text, {"costhub": record})  # noqa: S307
+    [(given, rest)] = calls
+    assert given == (["resnet18.*", "softmax", "a.pt2"], "out")  # without .*, it would be the network
+    assert rest.pop("options") == CompileOptions(data=("mine", "theirs"), pool=64)
+    assert rest == {**named, "model": "models/own"}
+    assert call_text("compile", Subjects(("softmax",)), Path("out"), {}, CompileOptions()) == (
+        "costhub.compile('softmax', 'out')"
+    )
 
 
 def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> None:

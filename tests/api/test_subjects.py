@@ -20,6 +20,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import DataError, UnknownNameError, WorkloadError
 from costhub.search.result import EXTRACTING, READING, StageTimer
+from tests.relax_networks import two_layers
 
 
 def test_a_name_a_suite_and_a_file_are_jobs(tmp_path: Path) -> None:
@@ -169,17 +170,22 @@ def test_a_network_in_memory_is_written_through_nothing_that_lies_in_the_folder(
     torch.export.load(found.networks[0])
 
 
-def test_a_network_in_memory_does_not_replace_that_of_a_search_in_progress(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["torch", "relax"])
+def test_a_network_in_memory_does_not_replace_that_of_a_search_in_progress(tmp_path: Path, kind: str) -> None:
     import torch
 
     from costhub.search.database import SearchFolder
 
-    first, second = (torch.export.export(torch.nn.Linear(4, width).eval(), (torch.zeros(1, 4),)) for width in (2, 3))
-    written = Path(read_subjects(first, tmp_path).networks[0])
+    def network(width: int) -> Any:
+        if kind == "relax":
+            return two_layers(width)
+        return torch.export.export(torch.nn.Linear(4, width).eval(), (torch.zeros(1, 4),))
+
+    written = Path(read_subjects(network(2), tmp_path).networks[0])
     before = written.read_bytes()
 
     with SearchFolder(tmp_path), pytest.raises(DataError, match="is being written by another process"):
-        read_subjects(second, tmp_path)
+        read_subjects(network(3), tmp_path)
 
     assert written.read_bytes() == before
 

@@ -373,7 +373,7 @@ def test_a_module_is_tuned_with_a_model_of_ones_own(tmp_path: Path) -> None:
     assert found.latency_us == result.best_us
     assert found.before_us is None
     assert found.summary["model"] == "costhub/nvidia-h200-mlp"
-    assert found.summary["command"].startswith("costhub.tune('mine', ")
+    assert found.summary["command"].startswith("costhub.tune(what, ")
     assert json.loads((tmp_path / "tuned/report.json").read_text()) == json.loads(json.dumps(found.summary))
     stages = found.summary["stages"]
     assert stages.keys() == {"opening", "searching", "other"}

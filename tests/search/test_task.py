@@ -109,9 +109,9 @@ def test_a_small_space_ends_the_search(tmp_path: Path, measurer: Measurer, targe
     ("strategy", "selection"),
     [
         (Annealing(chains=8, steps=3), Diverse()),
-        pytest.param(None, Clustered(), marks=pytest.mark.slow),
-        pytest.param(Ppo(programs=8, steps=3, episodes=2), Clustered(), marks=pytest.mark.slow),
-        pytest.param(RandomTopK(pool=48), None, marks=pytest.mark.slow),
+        (None, Clustered()),
+        (Ppo(programs=8, steps=3, episodes=2), Clustered()),
+        (RandomTopK(pool=48), None),
     ],
     ids=["annealing, diverse", "evolutionary, clustered", "ppo, clustered", "random-top-k"],
 )

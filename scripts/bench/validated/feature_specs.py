@@ -48,8 +48,14 @@ def measure(source: DeviceData, kept: RowFile, entries: Sequence[GridEntry], eac
     for spec, own in itertools.groupby(entries, key=lambda entry: entry.spec):
         programs = load_programs(source.data, device=source.device, spec=spec, per_workload=each)
         for entry, part in itertools.product(own, parts):
-            named = {"device": source.device, "split": part.split, "part": VALIDATION, "model": titled(entry)}
-            about: Row = {**named, "seed": part.fold}
+            split = f"{part.split}-{part.fold}, {each} programs"
+            about: Row = {
+                "device": source.device,
+                "split": split,
+                "part": VALIDATION,
+                "model": titled(entry),
+                "seed": 0,
+            }
             if kept.key_of(about) in kept:
                 continue
             train, test = programs.of_workloads(set(part.train)), programs.of_workloads(set(part.test)).measured()
@@ -61,8 +67,7 @@ def summary(rows: Sequence[Row], entries: Sequence[GridEntry]) -> Iterator[Row]:
     """Means over all workloads, and what is gained over the same model with the first spec, with standard errors."""
     for entry in entries:
         base = replace(entry, spec=entries[0].spec)
-        line = summary_line(rows, VALIDATION, titled(entry), titled(base))
-        yield {**line, "spec": entry.spec, "arch": entry.model}
+        yield summary_line(rows, VALIDATION, titled(entry), titled(base))
 
 
 @click.command()
@@ -71,7 +76,7 @@ def summary(rows: Sequence[Row], entries: Sequence[GridEntry]) -> Iterator[Row]:
 @click.option("--spec", "specs", multiple=True, default=SPECS, show_default=True, help="The first is the base.")
 @click.option("--arch", "archs", multiple=True, default=tuple(MODELS), show_default=True, type=click.Choice(MODELS))
 @click.option("--each", default=EACH, show_default=True, help="Programs of each workload, at most.")
-@options.quick("One fold, four programs of each workload, trees only.")
+@options.quick("One fold, four programs of each workload, the first architecture.")
 @options.rows_file()
 @options.json_file()
 def main(
@@ -85,9 +90,11 @@ def main(
     path: Path | None,
 ) -> None:
     """Compares feature specs on workloads that are held out in folds."""
-    entries = [replace(MODELS[arch], spec=spec) for spec in specs for arch in (archs[:1] if quick else archs)]
+    each, count, archs = (4, 1, archs[:1]) if quick else (each, FOLDS, archs)
+    entries = [replace(MODELS[arch], spec=spec) for spec in specs for arch in archs]
     source, kept = DeviceData(data or own_copy(), device), RowFile(rows_path, KEY)
-    measure(source, kept, entries, 4 if quick else each, 1 if quick else FOLDS)
-    table = list(summary(kept.all, entries))
+    measure(source, kept, entries, each, count)
+    rows = [row for row in kept.all if row["device"] == device and row["split"].endswith(f", {each} programs")]
+    table = list(summary(rows, entries))
     click.echo(plain_table(table, COLUMNS))
-    machine.write_result(path, {"device": device, "each": each, "folds": FOLDS, "summary": table})
+    machine.write_result(path, {"device": device, "each": each, "folds": count, "summary": table})

@@ -438,7 +438,6 @@ class _Compilation:
 
     def _call(self, seed: int) -> str:
         """The Python call that repeats the compilation."""
-        what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
         model = self.model.name if self.model.model.name else self.model  # only the caller has an unnamed one
         named: dict[str, Any] = {"model": model, "device": self.device, "seed": seed}
-        return call_text("compile", [what, str(self.out)], named, self.options)
+        return call_text("compile", self.subjects, self.out, named, self.options)

@@ -12,9 +12,11 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, DeviceError, UnknownNameError
 
 if TYPE_CHECKING:
+    from costhub.api.subjects import Subjects
     from costhub.collector.measurer import Measurer
     from costhub.collector.run.evaluator import Evaluator
     from costhub.dataset.folder import DataFolder
@@ -170,40 +172,50 @@ def options_given(options: OptionsT | None, kind: type[OptionsT]) -> OptionsT:
     return options or kind()
 
 
-def call_text(function: str, given: Sequence[Any], named: Mapping[str, Any], options: Any) -> str:
+def call_text(function: str, subjects: Subjects, out: Path, named: Mapping[str, Any], options: Any) -> str:
     """The Python call that repeats a search or a compilation, for its report.
 
     What a text cannot give, such as a model in memory, stands by the name of its parameter.
 
     Args:
         function: Its name.
-        given: The first arguments.
+        subjects: What it is about; a network in memory stands by the file that it was written to.
+        out: The folder of the results.
         named: Further arguments.
         options: The dataclass of options, of which only those appear that are not the defaults.
 
     Example:
         >>> import costhub
-        >>> named = {"trials": 16, "model": object()}
-        >>> call_text("tune", ["softmax", "tuned"], named, costhub.TuneOptions(stop="never"))
+        >>> from costhub.api.subjects import Subjects
+        >>> named, options = {"trials": 16, "model": object()}, costhub.TuneOptions(stop="never")
+        >>> call_text("tune", Subjects(("softmax",)), Path("tuned"), named, options)
         "costhub.tune('softmax', 'tuned', trials=16, model=model, options=costhub.TuneOptions(stop='never'))"
     """
-    shown = [repr(each) for each in given] + [_argument(name, value) for name, value in named.items()]
-    changed = {field.name: getattr(options, field.name) for field in fields(options) if field.name != "command"}
-    changed = {name: value for name, value in changed.items() if value != getattr(type(options), name)}
+    names = [*(f"{name}.*" if name in NETWORKS else name for name in subjects.workloads), *subjects.networks]
+    what = "what" if subjects.modules else repr(names[0] if len(names) == 1 else names)
+    shown = [what, repr(os.fspath(out)), *(_argument(name, value) for name, value in named.items())]
+    changed = [
+        _argument(field.name, value)
+        for field in fields(options)
+        if field.name != "command" and (value := _plain(getattr(options, field.name))) != field.default
+    ]
     if changed:
-        text = ", ".join(_argument(name, value) for name, value in changed.items())
-        shown.append(f"options=costhub.{type(options).__name__}({text})")
+        shown.append(f"options=costhub.{type(options).__name__}({', '.join(changed)})")
     return f"costhub.{function}({', '.join(shown)})"
 
 
+def _plain(value: Any) -> Any:
+    """A value as a text can give it: paths as texts, lists as tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
 def _argument(name: str, value: Any) -> str:
-    if isinstance(value, tuple):
-        value = tuple(os.fspath(each) if isinstance(each, Path) else each for each in value)
-    elif isinstance(value, Path):
-        value = os.fspath(value)
-    elif isinstance(value, BoardsAt):
+    value = _plain(value)
+    if isinstance(value, BoardsAt):
         return f"{name}=costhub.{value!r}"
-    return f"{name}={value!r}" if isinstance(value, str | Real | tuple) else f"{name}={name}"
+    return f"{name}={value!r}" if isinstance(value, str | bool | int | float | tuple) else f"{name}={name}"
 
 
 def check_space(space: str | None, devices: Sequence[str]) -> None:

@@ -359,10 +359,9 @@ class _Search:
 
     def _about(self, model: ChosenModel, device: Where) -> dict[str, str]:
         """What the report says about the search besides its results."""
-        what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
         given = model if self.chosen.is_unnamed else model.name  # only the caller has an unnamed one
         named: dict[str, Any] = {"trials": self.trials, "model": given, "device": device, "seed": self.seed}
-        call = call_text("tune", [what, str(self.out)], named, self.options)
+        call = call_text("tune", self.subjects, self.out, named, self.options)
         return {
             "model": model.name,
             "model_reason": model.reason,

@@ -25,7 +25,6 @@ def data(tmp_path: Path) -> Path:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["gbt", pytest.param("mlp", marks=pytest.mark.slow)])
 def test_a_stream_gives_a_model_like_any_other(
     arch: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -49,7 +49,6 @@ def folder(searched: Path, tmp_path: Path) -> Path:
     return tmp_path / "db"
 
 
-@pytest.mark.slow
 def test_a_program_that_computes_something_else_is_found(folder: Path) -> None:
     found = examine(folder)
     assert found.log.count("error") == 0

@@ -172,7 +172,6 @@ class Last(nn.Module):
         return x[:, -1] * x[-2] + x.select(2, -3)[:, :1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "example"),
     [
@@ -190,7 +189,6 @@ def test_the_kernels_compute_what_torch_computes(network: nn.Module, example: to
 SMALL = LanguageModelSize(2, 24, 6, 2, 20, 50, base=100.0, epsilon=1e-5, biased=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "examples"),
     [

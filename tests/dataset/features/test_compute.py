@@ -272,7 +272,6 @@ def test_chunks_are_taken_as_they_are_needed_and_leaving_ends_the_children(tiny_
     assert list(generator) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["relation@1", pytest.param("loop_context@1", marks=pytest.mark.slow), "trace_tokens@1"]
 )

@@ -117,7 +117,7 @@ def test_failures_can_be_left_out(data: DataFolder, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("best", [pytest.param(None, marks=pytest.mark.slow), 1])
+@pytest.mark.parametrize("best", [None, 1])
 def test_a_program_that_cannot_be_replayed_costs_only_itself(
     tmp_path: Path, tiny_matmul: Any, measurement: Make, best: int | None
 ) -> None:

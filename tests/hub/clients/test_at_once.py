@@ -65,7 +65,6 @@ def test_two_contributors_get_a_whole_pull_request_each(
         assert set(server.files(DATASET, ref)) == {*rows, *(inbox + path for path in arrived)}
 
 
-@pytest.mark.slow
 def test_one_contribution_sent_twice_at_once_is_one_pull_request(
     environment: dict[str, str], server: Any, rows: dict[str, bytes], measured: Any, tmp_path: Path
 ) -> None:
@@ -80,7 +79,6 @@ def test_one_contribution_sent_twice_at_once_is_one_pull_request(
     assert all("/discussions/1" in said for _, said, _ in done)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "same",
     [

@@ -53,7 +53,6 @@ def test_a_new_device_is_less_certain_than_a_known_one(fitted: LatencyPredictor)
     assert known.log_us == new.log_us  # the trees read figures, not names
 
 
-@pytest.mark.slow
 def test_no_row_is_predicted_by_trees_that_saw_its_network_or_chip() -> None:
     odd = TABLE.networks[0]
     factor = np.array([50.0 if network == odd else 1.0 for network in TABLE.networks])

@@ -1,12 +1,12 @@
 """Provides the feature layout tiles@2: tiles@1, and what TVM and LLVM are left with once loops are unrolled.
 
-Programs with the same tiles may differ in what the compilers make of them. TVM keeps a buffer of less than 1 KiB on the
-stack of a CPU's kernel (`kMaxStackAlloca` in TVM's include/tvm/runtime/device_api.h), where LLVM can hold it in
-registers; it asks the runtime for a larger one whenever the loops around it begin anew. A stage that is computed within
-the tile of another may compute its elements many times. Sums stay in registers only if the loop around the unrolled
-body adds to the same ones, and if they are few enough. LLVM unrolls short loops without being told to, and divides a
-vector whose length is no power of two. Rows that lie a multiple of some KiB apart compete for the same few lines of a
-cache. One row per statement, most work first.
+Programs with the same tiles may differ in what the compilers make of them. TVM keeps a buffer of less than 1 KiB on
+the stack of a CPU's kernel (`kMaxStackAlloca` in TVM's include/tvm/runtime/device_api.h), where LLVM can hold it in
+registers; larger ones lie on the heap. A stage that is computed within the tile of another may compute its elements
+many times. Sums stay in registers only if the loop around the unrolled body adds to the same ones, and if they are few
+enough. LLVM unrolls short loops without being told to, and loads a vector whose length is no power of two in parts.
+Rows that lie a multiple of some KiB apart compete for the same few lines of a cache. One row per statement, most work
+first.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ BODIES = "tiles@2"
 _STACK_BYTES = 1024
 """A buffer of so many bytes no longer lies on the stack."""
 _UNROLLED_COPIES = 64
-"""Copies of a statement up to which LLVM unrolls without a pragma: its threshold is 300 instructions."""
+"""Copies of a statement up to which LLVM unrolls without a pragma: its threshold is 300 instructions, and a copy takes
+about four, which load, multiply, add and store."""
 _LINE_BYTES = 64
 _WIDTHS = (4, 8, 16)
 _SETS = (("l1", 1 << 15, 1 << 12), ("l2", 1 << 20, 1 << 16), ("large_l2", 1 << 21, 1 << 17))
-"""A cache, its bytes, and the distance in bytes at which addresses come to the same set again."""
+"""A cache, its bytes, and the distance in bytes at which addresses come to the same set again: 64 sets of lines in the
+first cache of all x86 CPUs of today, 1,024 and 2,048 in second ones of 1 and of 2 MiB, which go by physical address."""
 
-_PLACE = ("bytes", "is_on_stack", "made", "made_per_run")
+_PLACE = ("bytes", "is_on_stack", "begun", "begun_per_run")
 _BODY = (
     *("copies", "accumulators", "contiguous", "broadcast", "strided", "sums_stay", "loads_per_operation"),
     *("elements_per_instruction", "repeats"),
 )
 _PROGRAM = (
     *("statements", "statements_outside_parallel", "work_outside_parallel", "parallel_loops", "parallel_starts"),
-    *("heap_made", "heap_bytes", "stack_bytes", "code", "computed_again"),
+    *("heap_begun", "heap_bytes", "stack_bytes", "code", "computed_again"),
 )
 
 COLUMN_NAMES: tuple[str, ...] = (
@@ -60,17 +62,21 @@ COLUMN_NAMES: tuple[str, ...] = (
     *(f"lines_in_a_set_of_{cache}" for cache, _, _ in _SETS),
     *(f"program_{name}" for name in _PROGRAM),
 )
-"""The names of the columns. Counts and sizes are log2(|x| + 1), ratios log2; flags and shares lie between 0 and 1."""
+"""The names of the columns. Counts and sizes are log2(|x| + 1), ratios log2; flags and shares lie between 0 and 1. How
+many statements, parallel loops, intermediates read and parts of a vector there are is plain."""
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Where TVM makes an intermediate buffer: within the innermost loop that all its statements share."""
+    """The tile of an intermediate buffer within the innermost loop that all its statements share.
+
+    TVM makes the buffer as small as that, though not each time: it moves buffers outwards (`StorageRewrite`).
+    """
 
     bytes: int
     """Of what these statements touch in one iteration of that loop."""
-    made: int
-    """How often it is made."""
+    begun: int
+    """How often the tile begins anew: the iterations of that loop; 1 if there is none."""
 
     @property
     def is_on_stack(self) -> bool:
@@ -78,16 +84,18 @@ class Allocation:
         return self.bytes < _STACK_BYTES
 
     def values(self, runs: int) -> list[float]:
-        """The columns of a statement that runs so often."""
-        return [slog(self.bytes), float(self.is_on_stack), slog(self.made), math.log2(self.made / runs)]
+        """The columns of `_PLACE`, for a statement with so many runs."""
+        return [slog(self.bytes), float(self.is_on_stack), slog(self.begun), math.log2(self.begun / runs)]
 
 
 def body_rows(mod: Any) -> FloatArray:
-    """(statements, width) rows of a scheduled module (``tvm.IRModule``), most work first."""
+    """(statements, 150) rows of a scheduled module (``tvm.IRModule``), most work first."""
     nest = loop_nest(mod)
     found = statements(nest)
+    if not found:
+        return np.zeros((0, len(COLUMN_NAMES)), np.float32)
     made, total = allocations(nest, found), sum(statement.work for statement in found)
-    whole = _program(nest, found, made)
+    whole = _program(nest, found, made, total)
     rows = [
         [
             *tiles.statement_row(statement, statement.work / total),
@@ -104,7 +112,10 @@ def body_rows(mod: Any) -> FloatArray:
 
 
 def allocations(nest: LoopNest, found: Sequence[Statement]) -> dict[int, Allocation]:
-    """The intermediate buffers of a program by their index: those that one statement writes and another reads."""
+    """The intermediate buffers of a program by their index: those that one statement writes and another reads.
+
+    An output that another statement reads counts as one, too.
+    """
     writers: dict[int, set[int]] = {}
     readers: dict[int, set[int]] = {}
     for statement in found:
@@ -135,7 +146,8 @@ def _places(statement: Statement, made: Mapping[int, Allocation]) -> list[float]
     largest = max(read, key=lambda each: each.bytes, default=None)
     again = 1.0
     if buffer >= 0:
-        again = runs * statement.node.touches[buffer].elements / statement.nest.buffers[buffer].elements
+        added = math.prod(statement.extent(loop) for loop in statement.chain if statement.is_reduced_over(loop))
+        again = runs / added * statement.node.touches[buffer].elements / statement.nest.buffers[buffer].elements
     nothing = [0.0] * len(_PLACE)
     return [
         float(written is not None),
@@ -146,14 +158,14 @@ def _places(statement: Statement, made: Mapping[int, Allocation]) -> list[float]
     ]
 
 
-def _body(statement: Statement, least: int) -> list[float]:
+def _body(statement: Statement, unasked: int) -> list[float]:
     """Describes the body of the first loop that unrolling leaves: what it loads, stores and could keep in registers.
 
     Args:
         statement: The statement.
-        least: Copies up to which loops are unrolled without a pragma.
+        unasked: Copies up to which loops are unrolled without a pragma.
     """
-    copies, inside, loop = statement.unrolled_body(least)
+    copies, inside, loop = statement.unrolled_body(unasked)
     tile, lanes = statement.tile(inside), statement.lanes
     stays = loop is not None and statement.is_reduced_over(loop)
     loads = tile.contiguous / lanes + tile.broadcast + tile.strided
@@ -190,19 +202,23 @@ def _lines_in_a_set(statement: Statement, made: Mapping[int, Allocation], size: 
     for buffer in statement.node.touches:
         if buffer in made:
             continue
-        rows, common = 1, period
+        unit, steps = statement.nest.buffers[buffer].element_bytes, []
         for loop in fitting:
             touch = statement.nest.nodes[loop].touches.get(buffer)
-            step = touch.stride * statement.nest.buffers[buffer].element_bytes if touch else 0
-            if step >= _LINE_BYTES:
-                rows, common = rows * statement.extent(loop), math.gcd(common, step)
-        most = max(most, rows * common / period)
+            if touch and touch.stride * unit >= _LINE_BYTES:
+                steps.append((touch.stride * unit, statement.extent(loop)))
+        touched = statement.touches(fitting[-1] if fitting else None)[buffer].elements
+        rows, common = 1, period
+        # Rows lie farther apart than what is side by side within them, which spreads over more sets.
+        for step, extent in sorted(steps, reverse=True):
+            rows, common = min(rows * extent, touched), math.gcd(common, step)
+            most = max(most, rows * common / period)
     return math.log2(most)
 
 
-def _program(nest: LoopNest, found: Sequence[Statement], made: Mapping[int, Allocation]) -> list[float]:
-    """Describes the whole program, the same in each of its rows."""
-    alone = [statement for statement in found if statement.product("parallel") == 1]
+def _program(nest: LoopNest, found: Sequence[Statement], made: Mapping[int, Allocation], total: int) -> list[float]:
+    """Describes the whole program, of so much work in `total`: the same in each of its rows."""
+    alone = [s for s in found if all(nest.nodes[loop].kind != "parallel" for loop in s.chain)]
     parallel = [node for node in nest.nodes if node.kind == "parallel"]
     heap = [each for each in made.values() if not each.is_on_stack]
     code = sum(statement.unrolled_body()[0] * max(1, statement.node.operations.total) for statement in found)
@@ -212,10 +228,10 @@ def _program(nest: LoopNest, found: Sequence[Statement], made: Mapping[int, Allo
     return [
         float(len(found)),
         float(len(alone)),
-        sum(statement.work for statement in alone) / sum(statement.work for statement in found),
+        sum(statement.work for statement in alone) / total,
         float(len(parallel)),
         slog(sum(node.top_down for node in parallel)),
-        slog(sum(each.made for each in heap)),
+        slog(sum(each.begun for each in heap)),
         slog(sum(each.bytes for each in heap)),
         slog(sum(each.bytes for each in made.values() if each.is_on_stack)),
         slog(code),

@@ -136,11 +136,11 @@ class Statement:
             runs.append((iterations, last))
         return runs
 
-    def unrolled_body(self, least: int = 0) -> tuple[int, int | None, int | None]:
-        """Applies explicit unrolling to the inner loops, as TVM's `UnrollLoop` does.
+    def unrolled_body(self, unasked: int = 0) -> tuple[int, int | None, int | None]:
+        """Unrolls the inner loops, as TVM's `UnrollLoop` does where a pragma asks for it.
 
         Args:
-            least: Copies up to which loops are unrolled without a pragma, as LLVM does.
+            unasked: Copies up to which loops are unrolled without a pragma, too, as LLVM does.
 
         Returns:
             The copies of the statement in the body, the outermost loop inside it, and the first remaining loop.
@@ -148,7 +148,7 @@ class Statement:
         copies, inside = 1, None
         for loop in self.chain:
             node = self.nest.nodes[loop]
-            if node.kind not in ("vectorized", "unrolled") and copies * node.extent > max(least, self.unroll_steps):
+            if node.kind not in ("vectorized", "unrolled") and copies * node.extent > max(unasked, self.unroll_steps):
                 return copies, inside, loop
             copies *= 1 if node.kind == "vectorized" else node.extent
             inside = loop

@@ -74,7 +74,7 @@ def tile_rows(mod: Any) -> FloatArray:
 
 
 def statement_row(statement: Statement, share: float) -> list[float]:
-    """The row of a statement.
+    """The (104,) row of a statement.
 
     Args:
         statement: The statement.

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from costhub.testing import made_programs
 from scripts.bench.common.data import DATASETS
 from scripts.bench.common.rows import RowFile
 from scripts.bench.models.tasks import DeviceData
 from scripts.bench.validated import feature_specs
-from scripts.bench.validated.feature_specs import FOLDS, MODELS, measure, summary, titled
+from scripts.bench.validated.feature_specs import FOLDS, MODELS, main, measure, summary, titled
 from scripts.bench.validated.validation import KEY
 
 ENTRIES = [replace(MODELS["gbt"], spec=spec) for spec in ("tiles@1", "per_store@1")]
 
 
 @pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Of models that score by how fast a program is, or by how slow, on made programs of real workloads."""
-    source = DeviceData(DATASETS / "amd-epyc-zen3", "amd-epyc-zen3-1c")
-    ids = [row["workload_id"] for row in source.about]
+def source(monkeypatch: pytest.MonkeyPatch) -> DeviceData:
+    """Real workloads with made programs; models score by how fast a program is, with the second spec by how slow."""
+    found = DeviceData(DATASETS / "amd-epyc-zen3", "amd-epyc-zen3-1c")
+    ids = [row["workload_id"] for row in found.about]
 
     def load(*_: object, spec: str, per_workload: int, **__: object) -> Any:
         return replace(made_programs(spec, workloads=len(ids), each=per_workload), workload_ids=tuple(ids))
@@ -36,12 +39,32 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     monkeypatch.setattr(feature_specs, "load_programs", load)
     monkeypatch.setattr(feature_specs, "scores_of", scores)
+    return found
+
+
+@pytest.fixture
+def rows(source: DeviceData) -> list[dict[str, Any]]:
     kept = RowFile(None, KEY)
     measure(source, kept, ENTRIES, 4, FOLDS)
     measure(source, kept, ENTRIES, 4, FOLDS)  # what is there is not measured again
     tested = [name for row in kept.all if row["model"] == titled(ENTRIES[0]) for name in row["workload_ids"]]
-    assert sorted(tested) == sorted(name[:12] for name in ids)
+    assert sorted(tested) == sorted(row["workload_id"][:12] for row in source.about)
     return kept.all
+
+
+def test_a_quick_run_says_what_it_did_and_leaves_a_whole_one_alone(source: DeviceData, tmp_path: Path) -> None:
+    kept, result = tmp_path / "rows.jsonl", tmp_path / "result.json"
+    arguments = ["--device", source.device, "--data", str(source.data), "--rows", str(kept), "--json", str(result)]
+    arguments += ["--spec", "tiles@1", "--arch", "gbt", "--arch", "mlp"]
+
+    assert CliRunner().invoke(main, [*arguments, "--quick"]).exit_code == 0
+    quick = json.loads(result.read_text())
+    assert CliRunner().invoke(main, [*arguments, "--each", "6"]).exit_code == 0
+    whole = json.loads(result.read_text())
+
+    assert (quick["each"], quick["folds"], [row["model"] for row in quick["summary"]]) == (4, 1, ["gbt tiles@1"])
+    assert (whole["each"], whole["folds"]) == (6, FOLDS)
+    assert [row["workloads"] for row in whole["summary"]] == [len(source.about)] * 2
 
 
 def test_every_workload_is_held_out_once_and_the_first_spec_is_the_base(rows: list[dict[str, Any]]) -> None:
