@@ -50,7 +50,7 @@ names = ["dot_16x4_vnni", "dot_16x4_avx512", "dot_4x4_i8i8s32_neon", *intrinsics
 print(len(asked))
 print(*(tvm_ffi.structural_hash(part) for name in names
         for own in [TensorIntrin.get(name)] for part in (own.desc, own.impl)))
-print([file for file in inspect.modulesbyfile if "frozen" in file])
+print([file for file in inspect.modulesbyfile if file.startswith("<")])
 """
 
 
@@ -65,7 +65,7 @@ def test_parsing_them_looks_through_the_loaded_modules_less_often_and_gives_the_
 
     assert quick == slow
     assert quick[-1] == "[]"
-    assert int(few) < int(many) / 3
+    assert int(few) < int(many) / 10
 
 
 def test_the_intrinsic_becomes_one_instruction() -> None:

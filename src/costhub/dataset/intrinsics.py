@@ -16,6 +16,7 @@ import importlib
 import inspect
 import os
 import sys
+import traceback
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,11 +85,14 @@ def _quick_stacks() -> Iterator[None]:
     """Parses TVMScript several times as fast.
 
     For every function it parses, TVM asks `inspect` for the source of each frame of the stack. Frames of Python's own
-    import system have none, and `inspect` looks through all loaded modules for it, each time anew, unless its table of
-    files names a module; a module that is not loaded leaves the answer as it was.
+    import system have none, nor have those of ``python -c``, which is how child processes start, of ``python -m`` and
+    of a prompt. `inspect` looks through all loaded modules for it, each time anew, unless its table of files names a
+    module; a module that is not loaded leaves the answer as it was.
     """
     files: dict[str, str] = getattr(inspect, "modulesbyfile", {})
-    new = {file for name in _FROZEN if (file := f"<frozen {name}>") not in files}
+    around = {frame.f_code.co_filename for frame, _ in traceback.walk_stack(None)}
+    without_source = {f"<frozen {name}>" for name in _FROZEN} | {file for file in around if file.startswith("<")}
+    new = without_source - files.keys()
     files.update(dict.fromkeys(new, "no module"))
     try:
         yield
