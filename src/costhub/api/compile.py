@@ -438,6 +438,5 @@ class _Compilation:
 
     def _call(self, seed: int) -> str:
         """The Python call that repeats the compilation."""
-        model = self.model.name if self.model.model.name else self.model  # only the caller has an unnamed one
-        named: dict[str, Any] = {"model": model, "device": self.device, "seed": seed}
+        named = {"model": self.model.argument, "device": self.device, "seed": seed}
         return call_text("compile", self.subjects, self.out, named, self.options)

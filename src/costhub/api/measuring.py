@@ -182,7 +182,7 @@ def call_text(function: str, subjects: Subjects, out: Path, named: Mapping[str, 
         subjects: What it is about; a network in memory stands by the file that it was written to.
         out: The folder of the results.
         named: Further arguments.
-        options: The dataclass of options, of which only those appear that are not the defaults.
+        options: The dataclass of options; those at their defaults are left out.
 
     Example:
         >>> import costhub
@@ -193,7 +193,7 @@ def call_text(function: str, subjects: Subjects, out: Path, named: Mapping[str, 
     """
     names = [*(f"{name}.*" if name in NETWORKS else name for name in subjects.workloads), *subjects.networks]
     what = "what" if subjects.modules else repr(names[0] if len(names) == 1 else names)
-    shown = [what, repr(os.fspath(out)), *(_argument(name, value) for name, value in named.items())]
+    shown = [what, repr(os.fspath(out)), *(_argument(name, _plain(value)) for name, value in named.items())]
     changed = [
         _argument(field.name, value)
         for field in fields(options)
@@ -212,7 +212,7 @@ def _plain(value: Any) -> Any:
 
 
 def _argument(name: str, value: Any) -> str:
-    value = _plain(value)
+    """An argument with a plain value, in a call."""
     if isinstance(value, BoardsAt):
         return f"{name}=costhub.{value!r}"
     return f"{name}={value!r}" if isinstance(value, str | bool | int | float | tuple) else f"{name}={name}"

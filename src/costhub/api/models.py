@@ -200,6 +200,11 @@ class ChosenModel:
         what = f"Model {self.name} ({self.model.arch})"
         return what + (first.removeprefix(self.name) if first.startswith(f"{self.name} ") else f". {first}".rstrip())
 
+    @property
+    def argument(self) -> str | ChosenModel:
+        """What `call_text` takes for it: its name, or itself if the caller made it without one."""
+        return self.name if self.model.name else self
+
 
 class ModelChoice:
     """A model whose name is checked at once, and which is read once the device is known.
@@ -223,11 +228,6 @@ class ModelChoice:
             self._own = own_model(model)
         elif os.fspath(model) != AUTO:
             self._found = find_model(os.fspath(model), arch=arch)
-
-    @property
-    def is_unnamed(self) -> bool:
-        """Whether it is a model of the caller's own, which no text can name."""
-        return self._own is not None and not self._own.name
 
     def check_local_kind(self, name: str) -> None:
         """Refuses a named GPU model for a CPU of this machine, and the reverse, before TVM is loaded.

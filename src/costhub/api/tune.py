@@ -359,8 +359,7 @@ class _Search:
 
     def _about(self, model: ChosenModel, device: Where) -> dict[str, str]:
         """What the report says about the search besides its results."""
-        given = model if self.chosen.is_unnamed else model.name  # only the caller has an unnamed one
-        named: dict[str, Any] = {"trials": self.trials, "model": given, "device": device, "seed": self.seed}
+        named = {"trials": self.trials, "model": model.argument, "device": device, "seed": self.seed}
         call = call_text("tune", self.subjects, self.out, named, self.options)
         return {
             "model": model.name,

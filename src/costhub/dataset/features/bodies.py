@@ -4,8 +4,8 @@ Programs with the same tiles may differ in what the compilers make of them. TVM 
 the stack of a CPU's kernel (`kMaxStackAlloca` in TVM's include/tvm/runtime/device_api.h), where LLVM can hold it in
 registers; larger ones lie on the heap. A stage that is computed within the tile of another may compute its elements
 many times. Sums stay in registers only if the loop around the unrolled body adds to the same ones, and if they are few
-enough. LLVM unrolls short loops without being told to, and loads a vector whose length is no power of two in parts.
-Rows that lie a multiple of some KiB apart compete for the same few lines of a cache. One row per statement, most work
+enough. LLVM unrolls short loops by itself, and splits the loads of a vector whose length is not a power of two. Rows
+that lie a multiple of some KiB apart compete for the same few lines of a cache. One row per statement, most work
 first.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from costhub.dataset.features import tiles
 from costhub.dataset.features.loop_nest import LoopNest, loop_nest
 from costhub.dataset.features.spec import slog, spec_of_modules
-from costhub.dataset.features.statement import Statement, statements
+from costhub.dataset.features.statement import Statement, by_work, statements
 from costhub.dataset.programs import FloatArray
 
 BODIES = "tiles@2"
@@ -94,21 +94,21 @@ def body_rows(mod: Any) -> FloatArray:
     found = statements(nest)
     if not found:
         return np.zeros((0, len(COLUMN_NAMES)), np.float32)
-    made, total = allocations(nest, found), sum(statement.work for statement in found)
-    whole = _program(nest, found, made, total)
+    made = allocations(nest, found)
+    whole = _program(nest, found, made)
     rows = [
         [
-            *tiles.statement_row(statement, statement.work / total),
+            *tiles.statement_row(statement, share),
             *_places(statement, made),
             *_body(statement, 0),
             *_body(statement, _UNROLLED_COPIES),
             *_vectors(statement),
-            *(_lines_in_a_set(statement, made, size, period) for _, size, period in _SETS),
+            *_lines_in_sets(statement, made),
             *whole,
         ]
-        for statement in sorted(found, key=lambda statement: -statement.work)
+        for statement, share in by_work(found)
     ]
-    return np.array(rows, np.float32).reshape(-1, len(COLUMN_NAMES))
+    return np.array(rows, np.float32)
 
 
 def allocations(nest: LoopNest, found: Sequence[Statement]) -> dict[int, Allocation]:
@@ -192,16 +192,25 @@ def _vectors(statement: Statement) -> list[float]:
     return [float(lanes.bit_count()), *(slog(vectors * math.ceil(lanes / width)) for width in _WIDTHS)]
 
 
-def _lines_in_a_set(statement: Statement, made: Mapping[int, Allocation], size: int, period: int) -> float:
-    """Rows of one argument that compete for the same lines of a cache while the largest tile that fits is used.
+def _lines_in_sets(statement: Statement, made: Mapping[int, Allocation]) -> list[float]:
+    """Counts the rows of an argument that compete for the same lines of each cache of `_SETS`.
 
     Intermediate buffers are left out: TVM makes them smaller than they are declared, so their rows lie closer.
     """
-    fitting = list(itertools.takewhile(lambda loop: statement.tile(loop).bytes <= size, statement.chain))
+    arguments = [buffer for buffer in statement.node.touches if buffer not in made]
+    held = [(loop, statement.tile(loop).bytes) for loop in statement.chain]
+    return [math.log2(_lines_in_a_set(statement, arguments, _fitting(held, size), period)) for _, size, period in _SETS]
+
+
+def _fitting(held: Sequence[tuple[int, int]], size: int) -> list[int]:
+    """The inner loops whose tile is no larger than a cache, of loops with the bytes of their tiles."""
+    return [loop for loop, _ in itertools.takewhile(lambda each: each[1] <= size, held)]
+
+
+def _lines_in_a_set(statement: Statement, arguments: Sequence[int], fitting: Sequence[int], period: int) -> float:
+    """The most rows of an argument that come to the same set of a cache while some inner loops run."""
     most = 1.0
-    for buffer in statement.node.touches:
-        if buffer in made:
-            continue
+    for buffer in arguments:
         unit, steps = statement.nest.buffers[buffer].element_bytes, []
         for loop in fitting:
             touch = statement.nest.nodes[loop].touches.get(buffer)
@@ -213,11 +222,11 @@ def _lines_in_a_set(statement: Statement, made: Mapping[int, Allocation], size: 
         for step, extent in sorted(steps, reverse=True):
             rows, common = min(rows * extent, touched), math.gcd(common, step)
             most = max(most, rows * common / period)
-    return math.log2(most)
+    return most
 
 
-def _program(nest: LoopNest, found: Sequence[Statement], made: Mapping[int, Allocation], total: int) -> list[float]:
-    """Describes the whole program, of so much work in `total`: the same in each of its rows."""
+def _program(nest: LoopNest, found: Sequence[Statement], made: Mapping[int, Allocation]) -> list[float]:
+    """Describes the whole program, the same in each of its rows."""
     alone = [s for s in found if all(nest.nodes[loop].kind != "parallel" for loop in s.chain)]
     parallel = [node for node in nest.nodes if node.kind == "parallel"]
     heap = [each for each in made.values() if not each.is_on_stack]
@@ -228,7 +237,7 @@ def _program(nest: LoopNest, found: Sequence[Statement], made: Mapping[int, Allo
     return [
         float(len(found)),
         float(len(alone)),
-        sum(statement.work for statement in alone) / total,
+        sum(statement.work for statement in alone) / sum(statement.work for statement in found),
         float(len(parallel)),
         slog(sum(node.top_down for node in parallel)),
         slog(sum(each.begun for each in heap)),

@@ -214,3 +214,9 @@ class Statement:
 def statements(nest: LoopNest) -> list[Statement]:
     """The statements of a program in the order of its text."""
     return [Statement(nest, place) for place, node in enumerate(nest.nodes) if node.kind == "statement"]
+
+
+def by_work(found: Sequence[Statement]) -> list[tuple[Statement, float]]:
+    """The statements with the most work first, each with its share of the work of all."""
+    total = sum(statement.work for statement in found)
+    return [(each, each.work / total) for each in sorted(found, key=lambda statement: -statement.work)]

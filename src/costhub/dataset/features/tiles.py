@@ -18,7 +18,7 @@ import numpy as np
 
 from costhub.dataset.features.loop_nest import loop_nest
 from costhub.dataset.features.spec import slog, spec_of_modules
-from costhub.dataset.features.statement import Statement, Tile, statements
+from costhub.dataset.features.statement import Statement, Tile, by_work, statements
 from costhub.dataset.programs import FloatArray
 
 TILES = "tiles@1"
@@ -66,10 +66,7 @@ COLUMN_NAMES: tuple[str, ...] = (
 
 def tile_rows(mod: Any) -> FloatArray:
     """(statements, width) rows of a scheduled module (``tvm.IRModule``), most work first."""
-    ordered = statements(loop_nest(mod))
-    total = sum(statement.work for statement in ordered)
-    ranked = sorted(ordered, key=lambda statement: -statement.work)
-    rows = [statement_row(statement, statement.work / total) for statement in ranked]
+    rows = [statement_row(statement, share) for statement, share in by_work(statements(loop_nest(mod)))]
     return np.array(rows, np.float32).reshape(-1, len(COLUMN_NAMES))
 
 
