@@ -193,6 +193,15 @@ def test_what_is_shown_of_a_command_is_what_it_prints(page: Path, line: str, sho
     assert anywhere(printed) == anywhere(shown)
 
 
+@pytest.mark.parametrize("page", sorted({page for page, _, _ in SESSIONS}), ids=name)
+def test_a_revision_to_request_is_one_that_the_page_shows(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    shown = set(re.findall(r"^revision ([0-9a-f]{12})$", text, re.MULTILINE))
+
+    assert set(re.findall(r"`[\w./-]+@([0-9a-f]{12})`", text)) <= shown
+
+
 def output(code: str, place: Path, *, errors_too: bool = False) -> str:
     """What Python code prints in a process of its own, without a network; on stderr too, as a terminal shows it."""
     environment = {

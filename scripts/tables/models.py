@@ -73,7 +73,7 @@ def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """
     cells: dict[tuple[str, ...], list[Row]] = {}
     for row in of_whole_seeds(list(rows)):
-        cells.setdefault(_texts(row, _KEYS), []).append(row)
+        cells.setdefault(texts_of(row, _KEYS), []).append(row)
     return [{**dict(zip(_KEYS, cell, strict=True)), **_summary(own)} for cell, own in cells.items()]
 
 
@@ -82,12 +82,13 @@ def of_whole_seeds(rows: Sequence[Row]) -> list[Row]:
     folds: dict[tuple[str, ...], set[int]] = {}
     done: dict[tuple[str, ...], set[int]] = {}
     for row in rows:
-        folds.setdefault(_texts(row, _PLACE), set()).add(row["fold"])
-        done.setdefault(_texts(row, (*_KEYS, "seed")), set()).add(row["fold"])
-    return [row for row in rows if done[_texts(row, (*_KEYS, "seed"))] == folds[_texts(row, _PLACE)]]
+        folds.setdefault(texts_of(row, _PLACE), set()).add(row["fold"])
+        done.setdefault(texts_of(row, (*_KEYS, "seed")), set()).add(row["fold"])
+    return [row for row in rows if done[texts_of(row, (*_KEYS, "seed"))] == folds[texts_of(row, _PLACE)]]
 
 
-def _texts(row: Row, keys: Iterable[str]) -> tuple[str, ...]:
+def texts_of(row: Row, keys: Iterable[str]) -> tuple[str, ...]:
+    """The values of some keys as texts, an older variant by its name of today."""
     texts = ((key, str(row.get(key, ""))) for key in keys)
     return tuple(OLD_VARIANTS.get(text, text) if key == "variant" else text for key, text in texts)
 
@@ -138,7 +139,7 @@ def comparison_table(result: Result) -> str:
 def literature_table(result: Result) -> str:
     """One line per model of a split by network: the totals that papers report."""
     rows = [
-        {**row, "model": " ".join(filter(None, _texts(row, ("model", "objective", "spec", "variant"))))}
+        {**row, "model": " ".join(filter(None, texts_of(row, ("model", "objective", "spec", "variant"))))}
         for row in result["summary"]
         if row["split"].startswith("network-") and LITERATURE.keys() <= row.keys()
     ]
@@ -161,13 +162,13 @@ def overview_table(result: Result) -> str:
     """
     places: dict[tuple[str, ...], dict[tuple[str, ...], Row]] = {}
     for row in result["summary"]:
-        own_forms = places.setdefault(_texts(row, ("device", "split", "also")), {})
-        own_forms[_texts(row, ("model", "objective", "spec", "variant"))] = row
+        own_forms = places.setdefault(texts_of(row, ("device", "split", "also")), {})
+        own_forms[texts_of(row, ("model", "objective", "spec", "variant"))] = row
     forms = _best_forms([by_form for place, by_form in places.items() if not place[2]])
     rows = [
         {
             "place": ", ".join([*place[:2], *([f"with {place[2]}"] if place[2] else [])]),
-            **{str(form): _short(by_form[form]) for form in forms if form in by_form},
+            **{str(form): short_metrics(by_form[form]) for form in forms if form in by_form},
         }
         for place, by_form in places.items()
     ]
@@ -186,13 +187,14 @@ def _best_forms(places: Sequence[Mapping[tuple[str, ...], Row]]) -> list[tuple[s
     return sorted(best.values(), key=lambda form: mean[form])
 
 
-def _short(row: Row) -> str:
+def short_metrics(row: Row) -> str:
+    """Top-1, top-5 and pairwise in one cell."""
     return " / ".join(f"{row[name]:.3f}" for name in ("top_1", "top_5", "pairwise"))
 
 
 def _shown(row: Row) -> dict[str, Any]:
     more = f"with {row['also']}" if row["also"] else ""
-    model = " ".join(part for part in (*_texts(row, ("model", "objective", "variant")), more) if part)
+    model = " ".join(part for part in (*texts_of(row, ("model", "objective", "variant")), more) if part)
     return {
         **row,
         "name": model,
@@ -210,7 +212,7 @@ def paired_table(result: Result) -> str:
     """One line per question, device and split: differences of two models on the same workloads, by metric."""
     lines: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in result["pairs"]:
-        line = lines.setdefault(_texts(row, ("question", "device", "split", "also")), dict(row))
+        line = lines.setdefault(texts_of(row, ("question", "device", "split", "also")), dict(row))
         line[row["metric"]] = f"{row['difference']:+.3f} ± {row['standard_error']:.3f}"
     metrics = list(dict.fromkeys(row["metric"] for row in result["pairs"]))
     columns = [
@@ -268,7 +270,7 @@ def learning_table(result: Result) -> str:
         own.sort(key=lambda row: (row["kind"], row[row["kind"]]))
         lines: dict[tuple[str, ...], dict[str, Any]] = {}
         for row in own:
-            line = lines.setdefault(_texts(row, ("kind", "size")), {**row, "part": f"{row['kind']} {row['size']}"})
+            line = lines.setdefault(texts_of(row, ("kind", "size")), {**row, "part": f"{row['kind']} {row['size']}"})
             for metric in _CURVES:
                 line[f"{row['label']}, {metric}"] = plus_minus(row[metric], row[f"{metric}_se"])
         columns = [TableColumn("part", "learned from"), number("programs", "programs", ",.0f")]
@@ -287,7 +289,7 @@ def slopes_table(result: Result) -> str:
     """One line per learning curve: what a doubling of the data gives near the end of the curve, and before."""
     lines: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in result["slopes"]:
-        line = lines.setdefault(_texts(row, ("device", "split", "label", "kind")), dict(row))
+        line = lines.setdefault(texts_of(row, ("device", "split", "label", "kind")), dict(row))
         error = "" if row["standard_error"] is None else f" ± {row['standard_error']:.1f}"
         line[f"{row['metric']}, {row['part']}"] = f"{row['points']:+.1f}{error}"
     titles = {"device": "device", "split": "split", "label": "model", "kind": "a doubling of the"}
@@ -367,139 +369,6 @@ KERNELS = {
 """Split -> what its tested kernels are in."""
 
 
-def value_of_accuracy_table(result: Result) -> str:
-    """One table per device: a line for each noise of the oracle, and for each model."""
-    found = ("best_of_1", "best_of_4", "best_of_16", "best_of_64")
-    columns = [
-        TableColumn("scores", "order"),
-        number("top_1", "top-1"),
-        number("pairwise", "pairwise"),
-        *(number(name, name.replace("best_of_", "trials: "), ".3f") for name in found),
-    ]
-    parts = []
-    for device in dict.fromkeys(row["device"] for row in result["rows"]):
-        own = [row for row in result["rows"] if row["device"] == device]
-        sizes = f"{own[0]['workloads']} workloads, {own[0]['programs']:,} programs each (median)"
-        parts.append(f"**{device}**, {sizes}\n\n{markdown_table(own, columns)}")
-    return "\n\n".join(parts)
-
-
-def top_losses_table(result: Result) -> str:
-    """Two tables, one line per loss or blend: on the validation workloads that decide, and on the tested ones."""
-    parts = []
-    for part, title in (("validation", "chosen on"), ("test", "tested on")):
-        own = sorted((row for row in result["summary"] if row["part"] == part), key=lambda row: -row["top_1"])
-        parts.append(_gains_table(own, f"{title} {own[0]['workloads']} workloads", result["chosen"]))
-    return "\n\n".join(parts)
-
-
-def feature_specs_table(result: Result) -> str:
-    """One line per model and feature spec, with what it gains over the same model with the first spec."""
-    rows = result["summary"]
-    return _gains_table(rows, f"{rows[0]['workloads']:,} workloads, each held out once")
-
-
-def _gains_table(rows: Sequence[Row], title: str, chosen: str | None = None) -> str:
-    columns = [TableColumn("model", title)]
-    columns += [TableColumn(name, name.replace("_", "-"), align="right") for name in _TOP_FIGURES]
-    columns += [
-        TableColumn(f"{name}_gain", f"gain in {name.replace('_', '-')}", align="right") for name in _TOP_FIGURES
-    ]
-    return markdown_table([_gains_line(row, chosen) for row in rows], columns)
-
-
-_TOP_FIGURES = ("top_1", "top_5", "pairwise")
-
-
-def _gains_line(row: Row, chosen: str | None) -> dict[str, str]:
-    line = {"model": f"**{row['model']}**" if chosen and chosen in row["model"] else row["model"]}
-    for name in _TOP_FIGURES:
-        line[name] = plus_minus(row[name], row[f"{name}_se"])
-        gain, error = row[f"{name}_gain"], row[f"{name}_gain_se"]
-        line[f"{name}_gain"] = "-" if row["model"] == row["base"] else f"{gain:+.3f} ± {error:.3f}"
-    return line
-
-
-def feature_ceiling_table(result: Result) -> str:
-    """Two tables: models that know the workload, or not; and programs that are neighbours in features."""
-    titles = zip(_TRAINING, ("features", "model", "learned from"), strict=True)
-    shown = [*(TableColumn(*pair) for pair in titles), *(number(key, key.replace("_", "-")) for key in _FIGURES)]
-    columns = [
-        TableColumn("device", "device"),
-        TableColumn("spec", "features"),
-        number("spread", "spread of a workload"),
-        number("random_pair", "any two programs"),
-        number("nearest", "nearest neighbours"),
-        number("nearest_tenth", "nearest tenth of these"),
-    ]
-    lines = feature_ceiling_summary(result["rows"])
-    return f"{markdown_table(lines, shown)}\n\n{markdown_table(result['neighbours'], columns)}"
-
-
-_TRAINING = ("spec", "arch", "learned from")
-_FIGURES = ("top_1", "top_5", "pairwise", "error")
-
-
-def feature_ceiling_summary(rows: Sequence[Row]) -> list[Row]:
-    """The means of each kind of training over seeds and splits; `learned` repeats what it learned from."""
-    cells: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        cells.setdefault(_texts(row, _TRAINING), []).append(row)
-    return [
-        dict(zip(_TRAINING, cell, strict=True), learned=cell[-1])
-        | {key: statistics.fmean(row[key] for row in own) for key in _FIGURES if key in own[0]}
-        for cell, own in cells.items()
-    ]
-
-
-def verify_stage_table(result: Result) -> str:
-    """One line per way of searching: what it builds and runs, and how near it comes to the best program."""
-    lines = []
-    for row in result["ways"]:
-        gain = "-" if row["way"] == result["first"] else plus_minus(row["gain"], row["gain_se"])
-        lines.append({**row, "found_text": plus_minus(row["found"], row["found_se"]), "gain_text": gain})
-    columns = [
-        TableColumn("way", "what chooses"),
-        number("built", "built", ".0f"),
-        number("run", "run", ".0f"),
-        TableColumn("found_text", "optimum / best found", align="right"),
-        TableColumn("gain_text", f"times as fast as {result['first']}'s", align="right"),
-        number("build_s", "builds (core s)", ".1f"),
-        number("run_s", "runs (s)", ".1f"),
-    ]
-    return f"{markdown_table(lines, columns)}\n\n{_verify_stage_note(result)}"
-
-
-def _verify_stage_note(result: Result) -> str:
-    sizes, known, learned = result["sizes"], result["knowledge"], result["learned"]
-    least = min((side["test"] for side in known["splits"].values()), default=0)
-    held_out = "all" if least == known["workloads"] else f"at least {least}"
-    return (
-        f"Geometric means over {known['workloads']} workloads and {result['seeds']} seeds, of {result['draws']} draws "
-        f"of {sizes['candidates']} candidates each; ± is the standard error over workloads, of logarithms. Of these "
-        f"workloads, {result['first']} has learned from {known['learned'] or 'none'} on any of its "
-        f"{len(known['devices'])} devices; the split of each of its {len(known['splits'])} datasets holds out "
-        f"{held_out} of them. The trees have learned from {learned['programs']:,} programs of "
-        f"{learned['workloads']} other workloads on `{learned['device']}`."
-    )
-
-
-def pool_sizes_table(result: Result) -> str:
-    """One line per model: its metrics among random programs of each workload, few and many."""
-    rows: Sequence[Row] = result["pools"]
-    lines = []
-    for model in dict.fromkeys(row["model"] for row in rows):
-        own = {str(row["size"]): _short(row) for row in rows if row["model"] == model}
-        lines.append({"model": model, **own})
-    columns = [TableColumn("model", "top-1 / top-5 / pairwise")]
-    for size in dict.fromkeys(row["size"] for row in rows):
-        title = f"all, some {result['programs']:,}" if size == "all" else f"{size} programs"
-        columns.append(TableColumn(str(size), title, align="right"))
-    errors = [row["top_1_se"] for row in rows if row["top_1_se"] is not None]
-    note = f" The standard errors of top-1 are {min(errors):.3f} to {max(errors):.3f}." if errors else ""
-    return f"{markdown_table(lines, columns)}\n\nMeans over {result['knowledge']['workloads']} workloads.{note}"
-
-
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_comparison": comparison_table,
     "model_headline": model_headline_table,
@@ -523,20 +392,11 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "unseen_emeraldrapids": unseen_chip_table,
     "layouts": layouts_table,
     "bfloat16_kernels": layouts_table,
-    "value_of_accuracy": value_of_accuracy_table,
-    "top_losses": top_losses_table,
-    "stacking": top_losses_table,
-    "feature_specs": feature_specs_table,
-    "feature_ceiling": feature_ceiling_table,
-    "feature_ceiling_h200": feature_ceiling_table,
-    "verify_stage": verify_stage_table,
-    "pool_sizes": pool_sizes_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 
 MODEL_VIEWS = {
     **dict.fromkeys(("model_headline", "model_literature", "model_overview"), "model_comparison"),
-    "pool_sizes": "verify_stage",
 }
 """Name of a view -> the file whose figures it shows."""
 

@@ -112,7 +112,7 @@ _FLOAT32 = "float32"
 
 
 def engines_table(result: Mapping[str, Any]) -> str:
-    """One line per network: the latency in each engine, and costhub's over the best one of float32.
+    """One line per network: the latency in each engine, costhub's over the best one of float32, and stock's over its.
 
     Args:
         result: `rows` of the benchmark `engines`. An engine that no row has gets no column, and one whose outputs
@@ -135,6 +135,9 @@ def engines_table(result: Mapping[str, Any]) -> str:
                 line[row["engine"]] = f"**{text}**" if is_best else text
                 if row["engine"] in ("costhub", "costhub-bf16"):
                     line["ratio" if row["engine"] == "costhub" else "ratio_bf16"] = over_the_best(row, own)
+        times = {row["engine"]: _milliseconds(row) for row in own if row.get("latency")}
+        if {"stock", "costhub"} <= times.keys():
+            line["ratio_stock"] = times["stock"] / times["costhub"]
         lines.append(line)
     columns = [TableColumn("network", "ms")]
     columns += [TableColumn(engine, _engine_title(engine, rows), align="right") for engine in engines]
@@ -142,6 +145,7 @@ def engines_table(result: Mapping[str, Any]) -> str:
     for engine, name, title in (
         ("costhub", "ratio", "costhub / best of float32"),
         ("costhub-bf16", "ratio_bf16", "costhub (bfloat16) / best of the others"),
+        ("stock", "ratio_stock", "stock TVM / costhub"),
     ):
         if engine in engines or (engine == "costhub" and "costhub-bf16" not in engines):
             columns.append(number(name, title, ".2f"))
@@ -283,7 +287,7 @@ NETWORK_TABLES |= dict.fromkeys(PART_TABLES, parts_table)
 ENGINE_CHIPS = (
     *("engines", "engines_emeraldrapids", "engines_emeraldrapids_now", "engines_zen4", "engines_zen4_now"),
     *("engines_bf16_emeraldrapids", "engines_bf16_emeraldrapids_vectors", "engines_bf16_zen4"),
-    *("engines_graniterapids", "engines_bf16_graniterapids"),
+    *("engines_graniterapids", "engines_bf16_graniterapids", "engines_stock_graniterapids"),
 )
 """Results of the benchmark `engines`, one of each chip; each fills a table of its own name, `NAME_details` and
 `NAME_profiles`."""

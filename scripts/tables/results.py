@@ -16,6 +16,7 @@ from scripts.tables.benchmark import (
     ESTIMATE_VIEWS,
     MORE_TABLES,
 )
+from scripts.tables.ceilings import CEILING_TABLES, CEILING_VIEWS
 from scripts.tables.collecting import COLLECTOR_TABLES, COLLECTOR_VIEWS
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.engines.seconds import ENGINE_PAIRS, ENGINE_TABLES, ENGINE_VIEWS
@@ -87,6 +88,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **ANSOR_TABLES,
     **AUTOTVM_TABLES,
     **BENCHMARK_TABLES,
+    **CEILING_TABLES,
     **COLLECTOR_TABLES,
     **DATA_TABLES,
     **ENGINE_TABLES,
@@ -114,6 +116,7 @@ VIEWS = {
     **COLLECTOR_VIEWS,
     **ENGINE_VIEWS,
     **ESTIMATE_VIEWS,
+    **CEILING_VIEWS,
     **MODEL_VIEWS,
     **NETWORK_VIEWS,
     **RELEASE_VIEWS,

@@ -67,6 +67,10 @@ class Registry(Mapping[str, T], Generic[T]):
         if name not in self:
             raise UnknownNameError(self.kind, name, close_names(name, tuple(self)), self.listing, tuple(self))
 
+    def is_own(self, name: str) -> bool:
+        """Whether a name is costhub's own, not that of another package."""
+        return name in self._core
+
     def __getitem__(self, name: str) -> T:
         if name not in self._core:
             return self._load(self._added[name])

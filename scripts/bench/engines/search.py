@@ -76,7 +76,7 @@ def search_network(program: Path, folder: Path, *, trials: int, threads: int, lo
     if before.trials >= trials:
         return before
     from costhub import load_model
-    from costhub.api.subjects import network_jobs
+    from costhub.api.network_jobs import network_jobs
     from costhub.collector.measurer import local_measurer
     from costhub.search.options import Search
     from costhub.search.tune import tune_all
@@ -119,7 +119,7 @@ def search_kernels_without(
     import tvm
 
     from costhub import load_model
-    from costhub.api.subjects import MOST_BYTES
+    from costhub.api.network_jobs import MOST_BYTES
     from costhub.collector.measurer import local_measurer
     from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
     from costhub.collector.workloads.network_kernels import LEAST_BYTES, LEAST_FLOP

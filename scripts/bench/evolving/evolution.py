@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from costhub import load_model
-from costhub.api.subjects import network_jobs
+from costhub.api.network_jobs import network_jobs
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
 from costhub.collector.measurer import Measurer, local_measurer

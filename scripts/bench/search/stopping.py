@@ -21,7 +21,7 @@ from typing import Any
 import click
 import numpy as np
 
-from costhub.api.subjects import network_jobs
+from costhub.api.network_jobs import network_jobs
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.collector.device.local import find_local, local_target
 from costhub.collector.measurer import Measurer, local_measurer

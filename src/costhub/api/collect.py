@@ -19,7 +19,8 @@ from costhub.api.measuring import (
     options_given,
 )
 from costhub.api.models import ModelChoice
-from costhub.api.subjects import check_lowering, read_subjects
+from costhub.api.network_jobs import check_lowering
+from costhub.api.subjects import read_subjects
 from costhub.dataset.credit import check_rights
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, MeasureError
@@ -284,7 +285,7 @@ def collect(
     with tempfile.TemporaryDirectory(prefix="costhub-collect-") as scratch:  # a data folder holds no networks
         subjects = read_subjects(what, Path(scratch))
         subjects.check(local_devices(device))
-        check_lowering(subjects, options.lowering, local_devices(device))
+        check_lowering(subjects.networks, options.lowering, local_devices(device))
         check_boards(device)
         with open_measurer(device, evaluator=options.evaluator()) as measurer:
             if options.check_outputs and measurer.boards is not None:

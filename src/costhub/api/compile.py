@@ -22,14 +22,8 @@ from costhub.api.compile_inputs import (
 )
 from costhub.api.measuring import call_text, check_space, options_given
 from costhub.api.models import ChosenModel, ModelChoice
-from costhub.api.subjects import (
-    Subjects,
-    check_lowering,
-    launched_reader,
-    network_jobs,
-    no_kernels_error,
-    read_subjects,
-)
+from costhub.api.network_jobs import check_lowering, launched_reader, network_jobs, no_kernels_error
+from costhub.api.subjects import Subjects, read_subjects
 from costhub.cards.reports.compile_summary import compile_text
 from costhub.errors import DataError, NetworkError
 from costhub.files import MAX_REPORT_BYTES, read_regular, refuse_newer, write_replacing
@@ -241,7 +235,7 @@ def compile(
     check_held_out(options.without, folders)
     subjects = read_subjects(what, Path(out))
     subjects.check_once()
-    check_lowering(subjects, options.lowering)
+    check_lowering(subjects.networks, options.lowering)
     check_space(options.space, ["auto"])  # only CPUs are compiled for
     with launched_reader(subjects.networks) as reader:
         from costhub.search.result import OPENING, StageTimer

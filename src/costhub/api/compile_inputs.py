@@ -248,11 +248,11 @@ def ask_llvm(question: Callable[[str], _Answer], target: str) -> _Answer:
         ChildError: The child does not start, crashes or takes too long.
         CallFailed: The function fails.
     """
-    from costhub.isolation.child import Child
+    from costhub.isolation.child import WITHOUT_TORCH, Child
     from costhub.isolation.limits import FOR_STRANGERS
     from costhub.isolation.pool import load_tvm
 
-    with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+    with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS) as child:
         return child.call(question, target, timeout_s=_LLVM_S)
 
 

@@ -266,7 +266,7 @@ def _check_network(network: str) -> None:
 
 
 def _coverage(examination: Examination, network: str, fast_math: bool) -> NetworkCoverage:
-    from costhub.api.subjects import MOST_BYTES
+    from costhub.api.network_jobs import MOST_BYTES
     from costhub.collector.workloads.kernel_extraction import KernelBounds
     from costhub.collector.workloads.network_kernels import LEAST_BYTES, LEAST_FLOP, NetworkReport, network_workloads
     from costhub.collector.workloads.network_source import (

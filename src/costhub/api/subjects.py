@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costhub.api.network_jobs import no_kernels_error, report_network
 from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.dataset.shards.lock import FolderLock
-from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
+from costhub.errors import UnknownNameError, WorkloadError
 from costhub.files import read_regular, write_replacing
 from costhub.names import check_different
 
 if TYPE_CHECKING:
     from costhub.collector.workload_queue import WorkloadSpec
-    from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.collector.workloads.network_source import Lowering
-    from costhub.isolation.child import Child
     from costhub.search.options import Job
-    from costhub.search.result import StageTimer
 
-log = logging.getLogger("costhub")
-
-_RELAX, _TORCH = ".json", ".pt2"
-"""The endings of files written by `tvm.ir.save_json` and ``torch.export.save``."""
+_RELAX = ".json"
+"""The ending of files written by `tvm.ir.save_json`."""
+_TORCH = ".pt2"
+"""The ending of files written by ``torch.export.save``."""
 _RELAX_FUNCTION = b'"relax.expr.Function"'
 """A text that `tvm.ir.save_json` writes for a module with a relax function, and for no other."""
 _ALL_OF_A_SUITE = ".*"
 """After the name of a suite that is the name of a network too, such as ``resnet18.*``."""
 _NODES = b'"nodes"'
 """A text in everything that `tvm.ir.save_json` writes."""
-_MOST_JSON_BYTES, _MOST_WORKLOAD_BYTES = 1 << 30, 64 << 20
-"""Of a network, whose weights may be constants, and of a single function: as many as on a line of a database."""
+_MOST_JSON_BYTES = 1 << 30
+"""Of a network, whose weights may be constants."""
+_MOST_WORKLOAD_BYTES = 64 << 20
+"""Of a single function: as many as on a line of a database."""
 _MOST_NAME = 120
 """Bytes of the name of a network in memory."""
 _READ_S = 60.0
@@ -328,24 +326,6 @@ def named_workloads(
     return found
 
 
-def report_network(report: NetworkReport) -> None:
-    """Logs which kernels a network contains, and which sizes were taken where its file leaves them open."""
-    from costhub.terminal_text import counted
-
-    left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
-    kept, tasks = counted(report.kept, "workload"), counted(report.tasks, "kernel")
-    rest = f" (left out: {left_out})" if left_out else ""
-    log.info("%s: %s of %s in %.0f s%s", report.network, kept, tasks, report.seconds, rest)
-    for where, size in report.open_sizes.items():
-        log.info(
-            "%s leaves the size of %s open; %d is used, as in its example input. For another size, export it again "
-            "without dynamic_shapes, with an example input of that size.",
-            report.network,
-            where,
-            size,
-        )
-
-
 def named_jobs(text: str) -> list[Job]:
     """The workloads that `text` names: a single one, all of a suite, or the one in a file.
 
@@ -365,7 +345,7 @@ def named_jobs(text: str) -> list[Job]:
 def _module_in(path: Path) -> Any:
     """The module in a file, which a child process has read first: TVM crashes on nodes that form a cycle."""
     from costhub.dataset.workload import check_module_text, module_from_json
-    from costhub.isolation.child import Child, ChildDied, ChildTimeout
+    from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
     from costhub.isolation.limits import FOR_STRANGERS
     from costhub.isolation.pool import load_tvm
 
@@ -374,7 +354,7 @@ def _module_in(path: Path) -> Any:
     except UnicodeDecodeError as error:
         raise WorkloadError(f"{path} is not a text file. A workload file holds a TVM module as JSON.") from error
     try:
-        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+        with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS) as child:
             child.call(check_module_text, text, timeout_s=_READ_S)
     except (ChildDied, ChildTimeout) as error:
         raise WorkloadError(
@@ -382,119 +362,3 @@ def _module_in(path: Path) -> Any:
             "tvm.ir.save_json(module)."
         ) from error
     return module_from_json(text)
-
-
-def check_lowering(subjects: Subjects, lowering: Lowering, devices: Sequence[str] = ()) -> None:
-    """Refuses options on how networks become kernels that would do nothing, or that a device cannot follow.
-
-    Args:
-        subjects: What is lowered.
-        lowering: The options.
-        devices: The devices of this machine that run the kernels, if they are known; TVM is loaded for bfloat16 only.
-
-    Raises:
-        ArgumentError: Such an option is set, but no network is named, or a device or network cannot have the precision.
-    """
-    if not subjects.networks and (lowering.is_bf16 or lowering.fast_math):
-        option = "--precision (precision=" if lowering.is_bf16 else "--fast-math (fast_math="
-        raise ArgumentError(
-            f"Options such as {option} in Python) change how the operators of a network become kernels, and no network "
-            "is named. A kernel stays as it is: leave the option out."
-        )
-    lowering.check_networks(subjects.networks)
-    if lowering.is_bf16 and devices:
-        from costhub.collector.device.local import find_local
-
-        lowering.check(json.dumps(find_local(devices)[0].target), subjects.networks)
-
-
-MOST_BYTES = 2.0**28
-"""Of a kernel's arguments. Creating them takes long for each program, but the last layer of a language model, which
-reads 150 MB for each token, takes more of the network's time than all other layers."""
-
-
-@contextmanager
-def launched_reader(networks: Sequence[str]) -> Iterator[Child | None]:
-    """A process for `network_jobs` that imports torch and TVM in the meantime; None if there is no network."""
-    if not networks:
-        yield None
-        return
-    from costhub.collector.workloads.network_kernels import network_reader
-
-    with network_reader(networks) as reader:
-        reader.launch()
-        yield reader
-
-
-def network_jobs(
-    networks: Sequence[str],
-    target: str,
-    lowering: Lowering | None = None,
-    *,
-    stages: StageTimer | None = None,
-    reader: Child | None = None,
-) -> list[Job]:
-    """The kernels of networks, weighted by how often they are called.
-
-    Args:
-        networks: What `costhub.collector.workloads.network_kernels.network_workloads` takes.
-        target: The TVM target, as JSON.
-        lowering: How operators are lowered to kernels; by default as TVM does it on its own.
-        stages: Counts the seconds of reading and of extraction.
-        reader: What `launched_reader` yields. It reads the networks, and is closed: its process then waits some minutes
-            for them to be compiled as a whole.
-
-    Raises:
-        WorkloadError: A network has no kernel that TVM can tune.
-        UnknownNameError: No network has that name.
-        ArgumentError: The target or a network cannot have the precision.
-    """
-    from costhub.collector.workloads.network_kernels import network_workloads
-    from costhub.collector.workloads.network_source import AS_IN_TORCH, hides_matrix_units
-    from costhub.search.options import Job
-    from costhub.search.result import EXTRACTING, READING, StageTimer
-
-    if not networks:
-        return []
-    if lowering is not None:
-        lowering.check(target, networks)
-        if lowering.is_bf16 and hides_matrix_units(target):
-            log.warning(
-                "This CPU's matrix units (AMX) are hidden: bfloat16 is slower than float32 here, except where reading "
-                "the weights takes most of the time, as for a single token of a language model. For other networks, "
-                "leave --precision (precision= in Python) out."
-            )
-    timer = stages or StageTimer()
-
-    def report(found: NetworkReport) -> None:
-        timer.move(found.reading_s, EXTRACTING, READING)
-        report_network(found)
-
-    if reader is not None:
-        with timer.during(READING):
-            reader.start()
-    with timer.during(EXTRACTING):
-        found = network_workloads(
-            networks,
-            target=target,
-            most_bytes=MOST_BYTES,
-            lowering=lowering or AS_IN_TORCH,
-            on_network=report,
-            reader=reader,
-        )
-    if reader is not None:
-        reader.close()
-    return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]
-
-
-def no_kernels_error(networks: Sequence[str], what: str) -> WorkloadError:
-    """The error about networks of which every kernel is left out.
-
-    Args:
-        networks: Their names.
-        what: What would be done with a kernel, as a participle: "tuned".
-    """
-    return WorkloadError(
-        f"{' and '.join(networks)} {'has' if len(networks) == 1 else 'have'} no kernel that can be {what}; the log "
-        "says why they were left out. If they do too little work, export the network with a larger batch."
-    )

@@ -28,14 +28,8 @@ from costhub.api.measuring import (
     options_given,
 )
 from costhub.api.models import ChosenModel, ModelChoice, advise
-from costhub.api.subjects import (
-    Subjects,
-    check_lowering,
-    launched_reader,
-    network_jobs,
-    no_kernels_error,
-    read_subjects,
-)
+from costhub.api.network_jobs import check_lowering, launched_reader, network_jobs, no_kernels_error
+from costhub.api.subjects import Subjects, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import (
     TuneReport,
@@ -231,7 +225,7 @@ def tune(
     for name, choice in itertools.product(local_devices(device), filter(None, (chosen, draft))):
         choice.check_local_kind(name)
     subjects.check_once(local_devices(device))
-    check_lowering(subjects, options.lowering, local_devices(device))
+    check_lowering(subjects.networks, options.lowering, local_devices(device))
     check_space(options.space, local_devices(device))
     check_boards(device)
     search = _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress)

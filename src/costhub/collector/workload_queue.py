@@ -18,7 +18,7 @@ from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import join_networks, module_from_json, module_to_json, workload_row
 from costhub.errors import WorkloadError
-from costhub.isolation.child import Child, ChildError
+from costhub.isolation.child import WITHOUT_TORCH, Child, ChildError
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import load_tvm
 
@@ -195,7 +195,7 @@ def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list
 
 def _replayable(module_json: str, traces: Sequence[str], target_kind: str) -> list[bool]:
     """Which traces TVM replays on a module; none if it crashes on them."""
-    with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+    with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS) as child:
         try:
             return child.call(which_replay, module_json, tuple(traces), target_kind, timeout_s=_REPLAY_S)
         except ChildError:

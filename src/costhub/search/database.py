@@ -16,7 +16,7 @@ from costhub.dataset.trace import brings_code, check_positions
 from costhub.dataset.workload import why_refused
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
-from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
+from costhub.isolation.child import WITHOUT_TORCH, CallFailed, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import FOR_STRANGERS, MAPPED_BYTES_PER_CPU, Limits
 from costhub.isolation.pool import load_tvm
 from costhub.search.strategies.search_space import DatabaseRecord, read_records
@@ -189,7 +189,7 @@ def _try_database(folder: Path) -> None:
         return
     file, limit_s = workloads, _WORKLOADS_S
     try:
-        with Child(prepare=load_tvm, limits=_limits()) as child:
+        with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=_limits()) as child:
             if _size(workloads) and (why := child.call(unreadable_workload, os.fspath(file), timeout_s=limit_s)):
                 raise DataError(f"{file} cannot be read ({why}). {_DOCTOR}")
             if _size(records):

@@ -94,6 +94,21 @@ def test_costhub_in_bfloat16_is_compared_with_the_best_of_all_others() -> None:
     assert lines == ["| net | 4.00 | 1.00 | 1.50 | 1.50 |", "| geometric mean | - | - | - | 1.50 |"]
 
 
+def test_stock_is_compared_with_costhub_where_both_were_timed() -> None:
+    rows = [
+        engine_row("costhub", 3.0, network="net"),
+        engine_row("stock", 6.0, network="net"),
+        engine_row("costhub", 4.0, network="other"),
+        engine_row("costhub", 1.0, network="third"),
+        engine_row("stock", 8.0, network="third"),
+    ]
+
+    head, _, *lines = engines_table({"rows": rows}).splitlines()
+
+    assert head.endswith("| costhub / best of float32 | stock TVM / costhub |")
+    assert [line.rpartition(" | ")[2] for line in lines] == ["2.00 |", "- |", "8.00 |", "4.00 |"]
+
+
 def test_an_engine_that_computes_something_else_has_no_latency() -> None:
     rows = [engine_row("torch", 4.0), engine_row("onnxruntime", None)]
 

@@ -29,7 +29,8 @@ from costhub.api.cluster.part import (
 )
 from costhub.api.collect import Collection, CollectOptions, RepeatNoise, check_measured, progress_text
 from costhub.api.measuring import check_limits, options_given, put_device
-from costhub.api.subjects import check_lowering, read_subjects
+from costhub.api.network_jobs import check_lowering
+from costhub.api.subjects import read_subjects
 from costhub.collector.boards.tracker import address_of
 from costhub.collector.collect import CollectionProgress, Profile
 from costhub.collector.workload_queue import WorkloadSpec, put_workloads
@@ -104,7 +105,7 @@ def collect_on_cluster(
     with ExitStack() as held:
         subjects = read_subjects(what, Path(held.enter_context(tempfile.TemporaryDirectory(prefix="costhub-collect-"))))
         subjects.check()
-        check_lowering(subjects, options.lowering)
+        check_lowering(subjects.networks, options.lowering)
         facts = _agreed(client := held.enter_context(_connected(scheduler)), device)
         workloads = subjects.specs(facts.target, options.lowering)
         # Two collections into one folder would measure the same.

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.api.compile_inputs import check_llvm, data_folders, own_folders, refuse_llvm_options, refuse_unprintable
 from costhub.api.estimating.result import MEASURED, PREDICTED, Estimate, KernelEstimate, NetworkEstimate
-from costhub.api.subjects import Subjects, check_lowering, network_jobs, no_kernels_error, read_subjects
+from costhub.api.network_jobs import check_lowering, network_jobs, no_kernels_error
+from costhub.api.subjects import Subjects, read_subjects
 from costhub.errors import ArgumentError, DeviceError
 from costhub.hub.catalogue.devices import (
     OF_A_FILE,
@@ -99,7 +100,7 @@ def estimate(
         subjects = read_subjects(what, Path(folder))
         subjects.check()
         lowering = Lowering(fast_math, PLAIN)
-        check_lowering(subjects, lowering)
+        check_lowering(subjects.networks, lowering)
         folders = tuple(data_folders(own_folders(data)))  # before TVM is loaded
         row, target = find_row(device)
         setting = _Setting(_loaded(predictor), row, folders, trials, interval)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from costhub.api.measuring import BoardsAt, folder_of, open_measurer
-from costhub.api.subjects import named_workloads, no_kernels_error
+from costhub.api.network_jobs import no_kernels_error
+from costhub.api.subjects import named_workloads
 from costhub.cli.shared.interaction import interruptible, saying_what_is_kept
 from costhub.progress import BarWithLines
 from costhub.terminal_text import counted

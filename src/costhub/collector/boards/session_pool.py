@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from costhub.collector.boards.session import hang_up, open_session
 from costhub.collector.boards.tracker import Lease, Tracker
 from costhub.errors import MeasureError, class_and_end
-from costhub.isolation.child import Child, ChildError
+from costhub.isolation.child import WITHOUT_TORCH, Child, ChildError
 from costhub.isolation.pool import ChildPool
 
 CONNECT_TIMEOUT_S = 10.0
@@ -39,7 +39,7 @@ class SessionPool:
 
     def __init__(self, tracker: Tracker, key: str, *, board_wait_s: float) -> None:
         self.tracker, self.key, self.board_wait_s = tracker, key, board_wait_s
-        self._pool = ChildPool(MOST_SESSIONS, prepare=hang_up)
+        self._pool = ChildPool(MOST_SESSIONS, prepare=hang_up, environment=WITHOUT_TORCH)
         self._closed = False
 
     def close(self) -> None:

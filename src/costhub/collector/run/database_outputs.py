@@ -24,6 +24,7 @@ from costhub.dataset.metaschedule.lines import RECORDS_FILE
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, module_to_json, parse_target
 from costhub.errors import MeasureError
+from costhub.isolation.child import WITHOUT_TORCH
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 from costhub.progress import bar
@@ -138,7 +139,7 @@ class _Comparer:
 
     def __init__(self, examination: Examination, report: OutputReport, held: ExitStack, verdicts: Verdicts) -> None:
         self._log, self._report, self._verdicts = examination.log, report, verdicts
-        self._pool = held.enter_context(ChildPool(1, prepare=load_tvm, limits=FOR_STRANGERS))
+        self._pool = held.enter_context(ChildPool(1, prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS))
         self._opened = held.enter_context(ExitStack())
         self._machine: _Machine | None = None
 

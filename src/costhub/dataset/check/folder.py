@@ -43,7 +43,7 @@ from costhub.dataset.check.rule import Breach, Finding, Report
 from costhub.dataset.check.rules import RULES
 from costhub.dataset.shards.shard import SealState
 from costhub.errors import DataError
-from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import load_tvm
 from costhub.progress import bar
@@ -286,7 +286,7 @@ class _Check:
         programs = self._sampled()
         tables = [source for source in self.sources if source.table == "workloads"]
         with (
-            Child(prepare=load_tvm, limits=FOR_STRANGERS, is_shared=False) as child,
+            Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS, is_shared=False) as child,
             bar(len(self.context.workloads), desc="replaying", unit="workload", enabled=self.progress) as shown,
         ):
             for source in tables:

@@ -22,7 +22,7 @@ import numpy as np
 from costhub.dataset.features import tiles
 from costhub.dataset.features.loop_nest import LoopNest, loop_nest
 from costhub.dataset.features.spec import slog, spec_of_modules
-from costhub.dataset.features.statement import Statement, by_work, statements
+from costhub.dataset.features.statement import Statement, Tile, by_work, statements
 from costhub.dataset.programs import FloatArray
 
 BODIES = "tiles@2"
@@ -100,9 +100,7 @@ def body_rows(mod: Any) -> FloatArray:
         [
             *tiles.statement_row(statement, share),
             *_places(statement, made),
-            *_body(statement, 0),
-            *_body(statement, _UNROLLED_COPIES),
-            *_vectors(statement),
+            *_bodies(statement),
             *_lines_in_sets(statement, made),
             *whole,
         ]
@@ -158,15 +156,26 @@ def _places(statement: Statement, made: Mapping[int, Allocation]) -> list[float]
     ]
 
 
-def _body(statement: Statement, unasked: int) -> list[float]:
+def _bodies(statement: Statement) -> list[float]:
+    """Describes what TVM's unrolling leaves, and what LLVM's leaves of that."""
+    by_tvm, by_llvm = (statement.unrolled_body(unasked) for unasked in (0, _UNROLLED_COPIES))
+    tile = statement.tile(by_llvm[1])
+    return [
+        *_body(statement, by_tvm, statement.tile(by_tvm[1])),
+        *_body(statement, by_llvm, tile),
+        *_vectors(statement.lanes, tile),
+    ]
+
+
+def _body(statement: Statement, body: tuple[int, int | None, int | None], tile: Tile) -> list[float]:
     """Describes the body of the first loop that unrolling leaves: what it loads, stores and could keep in registers.
 
     Args:
         statement: The statement.
-        unasked: Copies up to which loops are unrolled without a pragma.
+        body: What `Statement.unrolled_body` returned.
+        tile: What one run of the body touches.
     """
-    copies, inside, loop = statement.unrolled_body(unasked)
-    tile, lanes = statement.tile(inside), statement.lanes
+    (copies, _, loop), lanes = body, statement.lanes
     stays = loop is not None and statement.is_reduced_over(loop)
     loads = tile.contiguous / lanes + tile.broadcast + tile.strided
     times_moved = 0.0 if stays else 2.0 if statement.node.is_reduction else 1.0
@@ -184,10 +193,8 @@ def _body(statement: Statement, unasked: int) -> list[float]:
     ]
 
 
-def _vectors(statement: Statement) -> list[float]:
+def _vectors(lanes: int, tile: Tile) -> list[float]:
     """Counts the parts into which LLVM divides a vector, and the registers that sums and loaded vectors take."""
-    _, inside, _ = statement.unrolled_body(_UNROLLED_COPIES)
-    tile, lanes = statement.tile(inside), statement.lanes
     vectors = (tile.accumulators + min(tile.contiguous, tile.accumulators)) / lanes
     return [float(lanes.bit_count()), *(slog(vectors * math.ceil(lanes / width)) for width in _WIDTHS)]
 

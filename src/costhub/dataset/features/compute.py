@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modules_of
 from costhub.dataset.features.spec import Features, FeatureSpec, failures_of, tell_failure
-from costhub.dataset.features.specs import find_spec
+from costhub.dataset.features.specs import find_spec, is_own
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.workload import module_from_json
 from costhub.errors import DataError, WorkloadError, failing_as
+from costhub.isolation.child import WITHOUT_TORCH
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import MOST_CHILDREN, STARVED, ChildPool, LostCall, load_tvm
 from costhub.progress import bar
@@ -195,9 +196,8 @@ def featurise(
     source = iter(chunks)
     first = list(itertools.islice(source, workers or min(os.cpu_count() or 1, MOST_CHILDREN)))
     if first:
-        with ChildPool(
-            len(first), prepare=load_tvm, limits=FOR_STRANGERS, environment={_ORIGIN_VARIABLE: origin}
-        ) as pool:
+        environment = {_ORIGIN_VARIABLE: origin, **(WITHOUT_TORCH if is_own(spec.name) else {})}
+        with ChildPool(len(first), prepare=load_tvm, limits=FOR_STRANGERS, environment=environment) as pool:
             yield from _in_children(pool, itertools.chain(first, source), spec)
 
 

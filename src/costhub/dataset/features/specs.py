@@ -65,6 +65,16 @@ def find_spec(name: str) -> FeatureSpec:
     return composite(parts)
 
 
+def is_own(name: str) -> bool:
+    """Whether costhub itself has the spec, or every part of a composite one.
+
+    Example:
+        >>> is_own("per_store@1+relation@1"), is_own("mine@1")
+        (True, False)
+    """
+    return all(SPECS.is_own(part) for part in name.split("+"))
+
+
 def check_spec(name: str) -> None:
     """Rejects what `find_spec` rejects, without importing anything.
 

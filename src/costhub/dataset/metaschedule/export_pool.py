@@ -13,6 +13,7 @@ from costhub.dataset.metaschedule.lines import STORED_FAILURE_S
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
 from costhub.errors import WorkloadError
+from costhub.isolation.child import WITHOUT_TORCH
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
@@ -99,7 +100,7 @@ class ExportPool:
     """
 
     def __init__(self, *, workers: int | None = None) -> None:
-        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
+        self._pool = ChildPool(workers, prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS)
 
     def __enter__(self) -> ExportPool:
         return self

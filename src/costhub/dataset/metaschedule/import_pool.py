@@ -17,6 +17,7 @@ from costhub.dataset.operator_class import classify
 from costhub.dataset.trace import POSTPROC, check_decisions, replay, trace_to_json
 from costhub.dataset.workload import module_from_json, parse_target, workload_row
 from costhub.errors import WorkloadError, last_line
+from costhub.isolation.child import WITHOUT_TORCH
 from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 from costhub.terminal_text import clean
@@ -209,7 +210,7 @@ class ImportPool:
         replay: Callable[[str, str, Sequence[str]], ReplayedTraces | str] = replay_all,
     ) -> None:
         self._load, self._replay = load, replay
-        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
+        self._pool = ChildPool(workers, prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS)
 
     def __enter__(self) -> ImportPool:
         return self
