@@ -169,7 +169,9 @@ def _noted(folder: Path, before: NetworkCourse, trials: int, kernels: int) -> It
 
 
 def search_stock(program: Path, folder: Path, *, trials: int) -> NetworkCourse:
-    """Searches by stock MetaSchedule on all cores; an interrupted search begins anew, since TVM cannot go on.
+    """Searches by stock MetaSchedule on all cores, for every kernel.
+
+    An interrupted search begins anew, since TVM cannot go on.
 
     Args:
         program: As for `search_network`.
@@ -181,7 +183,7 @@ def search_stock(program: Path, folder: Path, *, trials: int) -> NetworkCourse:
         return before
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    found = result_of(ONCE, "network", program, trials, 0, folder, 0)
+    found = result_of(ONCE, "every-kernel", program, trials, 0, folder)
     seconds = seconds_at(found["rounds"], trials * found["tasks"])
     course = NetworkCourse(trials, found["tasks"], seconds)
     (folder / COURSE).write_text(json.dumps(asdict(course)))

@@ -2,6 +2,7 @@
 
 python -m scripts.bench.search.once workload METHOD WORKLOAD TRIALS SEED OUT [SETTINGS]
 python -m scripts.bench.search.once network NETWORK TRIALS SEED OUT FAST_MATH [MODEL]
+python -m scripts.bench.search.once every-kernel NETWORK TRIALS SEED OUT
 
 What loads torch is imported where it is needed: stock TVM does not pay for it.
 """
@@ -18,20 +19,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from costhub.collector.device.cpu_state import tvm_threads
 from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
-from costhub.collector.workloads.network_kernels import NetworkWorkload, network_workloads
-from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering
+from costhub.collector.workloads.network_kernels import network_workloads
+from costhub.collector.workloads.network_source import BLOCKED, PLAIN, Lowering, read_network
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.models.protocol import CostModel, Scores
 from costhub.search.result import BUILDING, EVOLUTION, FEATURES, LEARNING, PREDICTION, RUNNING, StageTimer, TrialMeter
+
+if TYPE_CHECKING:
+    from costhub.search.options import Job
 
 COMMAND = "costhub"
 """The method that is `costhub tune`."""
@@ -156,16 +160,12 @@ class WorkloadSearch:
 class NetworkSearch:
     """A search for the kernels of a network, and where its database goes."""
 
-    kernels: Sequence[NetworkWorkload]
+    jobs: Sequence[Job]
+    """The kernels, weighted by how often the network calls them."""
     trials: int
     """Of all kernels together."""
     seed: int
     out: Path
-
-    @property
-    def weights(self) -> list[float]:
-        """How often the network calls each kernel."""
-        return [sum(count for _, count in each.networks) for each in self.kernels]
 
     def stock(self) -> SearchCourse:
         """`ms.tune_tasks` with its defaults except the light import, on costhub's tasks."""
@@ -177,10 +177,10 @@ class NetworkSearch:
         began = time.monotonic()
         load_intrinsics("llvm")
         watch, stamps = watched(), Stamps(began)
-        seeds = ms.utils.fork_seed(self.seed, n=len(self.kernels))
+        seeds = ms.utils.fork_seed(self.seed, n=len(self.jobs))
         tasks = [
             ms.TuneContext(
-                mod=each.module(),
+                mod=each.mod,
                 target=target,
                 space_generator="post-order-apply",
                 search_strategy="evolutionary",
@@ -189,11 +189,11 @@ class NetworkSearch:
                 logger=logger,
                 num_threads="physical",
             ).clone()
-            for each, seed in zip(self.kernels, seeds, strict=True)
+            for each, seed in zip(self.jobs, seeds, strict=True)
         ]
         ms.tune_tasks(
             tasks=tasks,
-            task_weights=self.weights,
+            task_weights=[each.weight for each in self.jobs],
             work_dir=str(self.out),
             max_trials_global=self.trials,
             builder=ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm")),
@@ -206,16 +206,15 @@ class NetworkSearch:
         from costhub.collector.measurer import local_measurer
         from costhub.hub.catalogue.devices import complete_device_row
         from costhub.models.folder import load_model
-        from costhub.search.options import Job, Search
+        from costhub.search.options import Search
         from costhub.search.tune import tune_all
 
         rounds: list[tuple[int, float]] = []
         began = time.monotonic()
         pretrained = load_model(model)[0].bind(complete_device_row(identify()))
-        jobs = [Job(e.name, e.module(), w) for e, w in zip(self.kernels, self.weights, strict=True)]
         with local_measurer(find_local(["auto"])) as measurer:
             results = tune_all(
-                jobs,
+                self.jobs,
                 Search(pretrained, seed=self.seed),
                 measurer,
                 out=self.out,
@@ -319,13 +318,41 @@ def of_network(network: str, trials: str, seed: str, out: str, fast_math: str, *
     """The course of a search for the kernels of a network, by costhub with a model, otherwise by stock."""
     lowering = Lowering(fast_math == "1", BLOCKED if models else PLAIN)
     kernels = network_workloads([network], target=json.dumps(local_target()), lowering=lowering)
+    jobs = [(each.name, each.module(), sum(count for _, count in each.networks)) for each in kernels]
+    search = network_search(jobs, trials, seed, out)
+    return {"tasks": len(jobs), **asdict(search.costhub(models[0]) if models else search.stock())}
+
+
+def of_every_kernel(network: str, trials: str, seed: str, out: str) -> dict[str, Any]:
+    """The course of a search by stock for every kernel, also those that costhub makes fast without a search.
+
+    TVM's `tune_relax` leaves none out, either.
+    """
+    import tvm
+    from tvm.s_tir.meta_schedule import relax_integration
+
+    from costhub.collector.workloads.relax_import import fuse
+
+    target = tvm.target.Target(local_target())
+    fused = fuse(read_network(network, device="meta").mod, target)
+    tasks = relax_integration.extract_tasks(fused, target)
+    jobs = [(str(each.task_name), each.dispatched[0], float(each.weight)) for each in tasks]
+    return {"tasks": len(jobs), **asdict(network_search(jobs, trials, seed, out).stock())}
+
+
+def network_search(jobs: Sequence[tuple[str, Any, float]], trials: str, seed: str, out: str) -> NetworkSearch:
+    """A search of kernels (name, module, calls) with so many trials for each."""
+    from costhub.search.options import Job
+
     Path(out).mkdir(exist_ok=True)  # TVM's database does not make it
-    search = NetworkSearch(kernels, int(trials) * len(kernels), int(seed), Path(out))
-    course = search.costhub(models[0]) if models else search.stock()
-    return {"tasks": len(kernels), **asdict(course)}
+    return NetworkSearch([Job(*each) for each in jobs], int(trials) * len(jobs), int(seed), Path(out))
+
+
+COURSES = {"workload": of_workload, "network": of_network, "every-kernel": of_every_kernel}
+"""What is searched for -> the function of the further words."""
 
 
 if __name__ == "__main__":
     kind, *words = sys.argv[1:]
-    figures = of_workload(*words) if kind == "workload" else of_network(*words)
+    figures = COURSES[kind](*words)
     sys.stdout.write("\n" + json.dumps(figures) + "\n")
