@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from costhub.models.evaluate import Evaluation, WorkloadScore
-from scripts.tables.models import summaries
+from scripts.tables.models.comparison import summaries
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/benchmark.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION
 from scripts.tables.gains import mean_with_error
-from scripts.tables.models import summaries
+from scripts.tables.models.comparison import summaries
 
 Result = Mapping[str, Any]
 METRICS = ("top_1", "top_5", "pairwise")

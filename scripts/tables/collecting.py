@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.models import plus_minus
+from scripts.tables.models.comparison import plus_minus
 
 Result = Mapping[str, Any]
 

@@ -16,14 +16,14 @@ from scripts.tables.benchmark import (
     ESTIMATE_VIEWS,
     MORE_TABLES,
 )
-from scripts.tables.ceilings import CEILING_TABLES, CEILING_VIEWS
 from scripts.tables.collecting import COLLECTOR_TABLES, COLLECTOR_VIEWS
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.engines.seconds import ENGINE_PAIRS, ENGINE_TABLES, ENGINE_VIEWS
 from scripts.tables.figures import fill_figures, version_of
 from scripts.tables.front import FRONT_TABLES
 from scripts.tables.gpus import GPU_TABLES
-from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
+from scripts.tables.models.ceilings import CEILING_TABLES, CEILING_VIEWS
+from scripts.tables.models.comparison import MODEL_TABLES, MODEL_VIEWS, training_table
 from scripts.tables.networks import NETWORK_TABLES, NETWORK_VIEWS
 from scripts.tables.papers.ansor import ANSOR_MORE, ANSOR_TABLES
 from scripts.tables.papers.autotvm import AUTOTVM_TABLES

@@ -23,7 +23,7 @@ from costhub.models.protocol import CostModel
 from costhub.models.trees.pooling import pool_parts
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, plain_workloads
-from scripts.tables.ceilings import feature_ceiling_summary
+from scripts.tables.models.ceilings import feature_ceiling_summary
 
 SPLIT = "workload-40-seed0"
 SPECS = ("tiles@1", "per_store@1")

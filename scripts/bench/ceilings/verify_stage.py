@@ -40,8 +40,8 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, plain_workloads
 from scripts.bench.common.rows import Row, RowFile
 from scripts.bench.models.grid import BASELINES, STORE, TILES, GridEntry
-from scripts.tables.ceilings import pool_sizes_table, verify_stage_table
 from scripts.tables.gains import gain_with_error, mean_with_error
+from scripts.tables.models.ceilings import pool_sizes_table, verify_stage_table
 
 POOLS = "intel-xeon-emeraldrapids-avx2"
 """Ten workloads with some 1,300 random programs each."""

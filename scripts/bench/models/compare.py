@@ -25,7 +25,7 @@ from scripts.bench.models.grid import GRIDS, TWO_PASSES, GridEntry
 from scripts.bench.models.runs import KEY, key_of, run
 from scripts.bench.models.tasks import DeviceData
 from scripts.release.train import ANY_CPU, EMERALD, MANY, dataset
-from scripts.tables.models import summaries
+from scripts.tables.models.comparison import summaries
 
 COLUMNS = (
     *(TableColumn(name, name) for name in ("device", "split", "model", "objective", "spec", "variant")),

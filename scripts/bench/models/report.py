@@ -22,7 +22,7 @@ from scripts.bench.models.grid import ALL, CHOICES, LOOPS, RELATION, STORE, TILE
 from scripts.bench.models.tasks import VALIDATION
 from scripts.release.train import MANY
 from scripts.tables.gains import mean_with_error
-from scripts.tables.models import of_whole_seeds, summaries
+from scripts.tables.models.comparison import of_whole_seeds, summaries
 from scripts.tables.plots import plot_curves, plot_intervals
 from scripts.tables.release import choices_table
 

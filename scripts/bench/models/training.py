@@ -13,7 +13,7 @@ from costhub.cards.tables import plain_table
 from scripts.bench.common import machine, options
 from scripts.bench.common.fresh import run_module
 from scripts.bench.models.training_stages import STAGES
-from scripts.tables.models import TRAINING_COLUMNS
+from scripts.tables.models.comparison import TRAINING_COLUMNS
 
 
 def run(stage: str, programs: int, folder: str, limit_gib: float, rounds: int, epochs: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -348,7 +348,11 @@ def network_search(jobs: Sequence[tuple[str, Any, float]], trials: str, seed: st
     return NetworkSearch([Job(*each) for each in jobs], int(trials) * len(jobs), int(seed), Path(out))
 
 
-COURSES = {"workload": of_workload, "network": of_network, "every-kernel": of_every_kernel}
+COURSES: dict[str, Callable[..., dict[str, Any]]] = {
+    "workload": of_workload,
+    "network": of_network,
+    "every-kernel": of_every_kernel,
+}
 """What is searched for -> the function of the further words."""
 
 

@@ -17,7 +17,7 @@ from costhub.models.trees.gbt import GbtOptions
 from scripts.bench.models.grid import ABLATIONS, CHOICES, CHOOSING, GridEntry
 from scripts.bench.models.report import BEFORE, BEND, LAST, choices, curves_of, draw_learning, learning, main, slopes
 from scripts.release.train import MANY
-from scripts.tables.models import summaries
+from scripts.tables.models.comparison import summaries
 
 PROGRAMS = 1600
 WORKLOADS = 160

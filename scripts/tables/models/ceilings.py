@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.models import plus_minus, short_metrics, texts_of
+from scripts.tables.models.comparison import plus_minus, short_metrics, texts_of
 
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]

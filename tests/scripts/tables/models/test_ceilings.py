@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.tables.ceilings import feature_specs_table, pool_sizes_table, top_losses_table, verify_stage_table
+from scripts.tables.models.ceilings import feature_specs_table, pool_sizes_table, top_losses_table, verify_stage_table
 
 
 def test_the_chosen_loss_is_marked_and_gains_are_over_the_base() -> None:

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from scripts.bench.models.report import checked_rows
-from scripts.tables.models import (
+from scripts.tables.models.comparison import (
     LITERATURE,
     calibration_table,
     comparison_table,

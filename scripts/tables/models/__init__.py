@@ -1,0 +1,1 @@
+"""Tables of cost models: how they compare, and what limits them."""
