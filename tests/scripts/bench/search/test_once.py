@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from costhub.api.network_jobs import network_jobs
+from costhub.collector.device.local import local_target
 from costhub.search.result import TrialMeter
 from costhub.testing.made_programs import made_programs
+from scripts.bench.common.fresh import result_of
+from scripts.bench.common.kept_searches import ONCE
 from scripts.bench.search.once import RandomScores, Stamps, seconds_at, timed_trials
 
 
@@ -58,3 +64,18 @@ def test_random_scores_are_the_same_for_a_program_and_say_nothing_of_it() -> Non
     first = int(programs.counts[:8].sum())
     np.testing.assert_array_equal(model.predict(programs.rows[:first], programs.counts[:8]), scores[:8])
     assert model.predict(programs.rows[:0], programs.counts[:0]).shape == (0,)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
+def test_stock_tunes_the_kernels_that_costhub_leaves_out(tmp_path: Path) -> None:
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Flatten(0), torch.nn.Softmax(0)).eval()
+    file = tmp_path / "small.pt2"
+    torch.export.save(torch.export.export(network, (torch.ones(1, 512),)), file)
+
+    found = result_of(ONCE, "every-kernel", file, 1, 0, tmp_path / "found")
+
+    assert found["tasks"] == len((tmp_path / "found" / "database_workload.json").read_text().splitlines()) > 1
+    assert len(network_jobs([str(file)], json.dumps(local_target()))) == 1
