@@ -113,10 +113,10 @@ have names of their own, see `VIEWS`."""
 
 VIEWS = {
     **BENCHMARK_VIEWS,
+    **CEILING_VIEWS,
     **COLLECTOR_VIEWS,
     **ENGINE_VIEWS,
     **ESTIMATE_VIEWS,
-    **CEILING_VIEWS,
     **MODEL_VIEWS,
     **NETWORK_VIEWS,
     **RELEASE_VIEWS,

@@ -168,7 +168,7 @@ class NetworkSearch:
     out: Path
 
     def stock(self) -> SearchCourse:
-        """`ms.tune_tasks` with its defaults except the light import, on costhub's tasks."""
+        """`ms.tune_tasks` with its defaults except the light import."""
         import tvm
         from tvm.s_tir import meta_schedule as ms
 

@@ -50,7 +50,11 @@ def check_lowering(networks: Sequence[str], lowering: Lowering, devices: Sequenc
 
 @contextmanager
 def launched_reader(networks: Sequence[str]) -> Iterator[Child | None]:
-    """A process for `network_jobs` that imports torch and TVM in the meantime; None if there is no network."""
+    """Starts the process in which `network_jobs` reads networks, so that it can import torch and TVM meanwhile.
+
+    Yields:
+        The process; None if there are no networks.
+    """
     if not networks:
         yield None
         return
@@ -123,7 +127,7 @@ def network_jobs(
 
 
 def no_kernels_error(networks: Sequence[str], what: str) -> WorkloadError:
-    """The error about networks of which every kernel is left out.
+    """The error to raise when every kernel of the networks is left out.
 
     Args:
         networks: Their names.

@@ -33,7 +33,7 @@ IDLE_S = 60.0
 MOST_IDLE = 8
 WITHOUT_TORCH = {"COSTHUB_CHILD_WITHOUT_TORCH": "1"}
 """The environment of a child in which torch cannot be imported: TVM imports it only because it is there, for 1 to 3 s.
-Children that do not run PyTorch, or need the GPU libraries that come with it, have this environment."""
+It is for children that neither run PyTorch nor need the GPU libraries that come with it."""
 # With -m or -c Python searches the current folder first, which may contain untrusted files.
 CHILD_CODE = """
 import sys
