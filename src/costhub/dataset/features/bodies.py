@@ -210,7 +210,7 @@ def _lines_in_sets(statement: Statement, made: Mapping[int, Allocation]) -> list
 
 
 def _fitting(held: Sequence[tuple[int, int]], size: int) -> list[int]:
-    """The inner loops whose tiles fit a cache of `size` bytes; `held` has each loop, the innermost first, and its bytes."""
+    """The inner loops whose tiles fit a cache of `size` bytes; `held` has each loop, innermost first, and its bytes."""
     return [loop for loop, _ in itertools.takewhile(lambda each: each[1] <= size, held)]
 
 
