@@ -69,18 +69,23 @@ def _warm_children() -> Iterator[None]:
     from costhub.hub.model_check import model_gate
     from costhub.isolation.child import Child
     from costhub.isolation.pool import ChildPool
+    from costhub.isolation.tvm_children import tvm_child
 
     def pool(*args: Any, environment: Any, **options: Any) -> ChildPool:
         assert environment, "the origin of the programs"
         return ChildPool(*args, **options)
 
-    def child(*, is_shared: bool, **options: Any) -> Child:
+    def child(*, is_shared: bool, limits: Any) -> Child:
         assert not is_shared
-        return Child(is_shared=options.get("prepare") in (None, folder.load_tvm), **options)
+        return Child(limits=limits)
+
+    def child_with_tvm(*, is_shared: bool) -> Child:
+        assert not is_shared
+        return tvm_child()
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(compute, "ChildPool", pool)
-        patched.setattr(folder, "Child", child)
+        patched.setattr(folder, "tvm_child", child_with_tvm)
         patched.setattr(model_gate, "Child", child)
         patched.setattr("costhub.isolation.process.IDLE_S", 300.0)
         yield

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from costhub.api.collect import CollectOptions, RepeatNoise, collect
+from costhub.api.measuring import open_measurer
 from costhub.api.subjects import ModuleWorkload
 from costhub.collector import collect as collector
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_names
 from costhub.collector.propose.sampler import Shares
 from costhub.collector.workload_queue import QueuedWorkload
@@ -144,6 +146,29 @@ def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path
     assert set(frame["licence"]) == {"CC0-1.0"}
     assert frame["cache_flush"].all()
     assert collect({"mine": mod}, out, trials=2, progress=False).progress.done == 0
+
+
+def test_caches_that_a_measurer_does_not_flush_are_not_said_to_be(tmp_path: Path) -> None:
+    with open_measurer("auto") as measurer, pytest.raises(ArgumentError, match="This measurer does not flush caches"):
+        collect("softmax.64x1000", tmp_path / "d", device=measurer, options=CollectOptions(flush_caches=True))
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.slow
+def test_what_is_held_is_told_of_the_device_and_the_space_that_it_is_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, part = (str(identify(**limits)["device_id"]) for limits in ({}, {"threads": 1}))
+    collect("softmax.64x1000", tmp_path, trials=2, device=whole, progress=False)
+
+    both = str(collect("softmax.64x1000", tmp_path, trials=2, device=[whole, part], progress=False))
+
+    assert f"already holds these programs of {whole}." in both
+    assert f"{part} got only the programs that were measured together with it" in both
+    caplog.clear()
+    other = CollectOptions(space="llvm")
+    collect("softmax.64x1000", tmp_path, trials=2, device=whole, options=other, progress=False)
+    assert "already holds 2 programs of these workloads from design spaces other than llvm" in caplog.text
 
 
 @pytest.mark.slow

@@ -116,6 +116,20 @@ def test_a_compilation_converts_to_pandas_with_a_row_per_kernel(compiled: Compil
         assert row["library"] == str(compiled.libraries[kernel.workload])
 
 
+def test_what_a_search_has_written_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, report = tmp_path / "out", json.dumps({"costhub": "tuning report"})
+
+    def search(*_: Any, **__: Any) -> list[Any]:
+        out.mkdir()
+        (out / "report.json").write_text(report)
+        return []
+
+    monkeypatch.setattr("costhub.api.compile.network_jobs", search)
+    with pytest.raises(DataError, match="holds the results of something else"):
+        compile("matmul.128x128x128", out)
+    assert (out / "report.json").read_text() == report
+
+
 def test_a_compilation_replaces_an_earlier_one_and_nothing_else(compiled: Compilation, tmp_path: Path) -> None:
     check_folder(compiled.out)
     check_folder(tmp_path / "new")

@@ -17,7 +17,8 @@ from costhub.api.data_tools import (
     make_splits,
     stats,
 )
-from costhub.dataset.splits.split import load_split
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import list_splits, load_split
 from costhub.errors import ArgumentError, DataError, DeviceError
 from costhub.hub.data import DataAddress
 
@@ -52,6 +53,18 @@ def test_splits_are_drawn_and_kept(tmp_path: Path) -> None:
         make_splits("nvidia-h200", "network", count=3, out=tmp_path)
     with pytest.raises(ArgumentError, match="--tenset goes with"):
         make_splits("nvidia-h200", "workload", tenset=True, out=tmp_path)
+
+
+def test_a_split_that_holds_nothing_out_is_not_written(tmp_path: Path) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+    facts = {"shapes": "[[8,8]]", "dtypes": ["float32"], "flop": 1.0, "bytes": 1.0, "module_json": "{}", "networks": []}
+    folder.put_workloads([{"workload_id": name, "name": name, "operator": name, **facts} for name in ("a", "b")])
+
+    with pytest.raises(
+        DataError, match=r"No operator family in .* has two workloads, so none can be held out. Use --by fold"
+    ):
+        make_splits(tmp_path / "data", "workload")
+    assert list_splits(tmp_path / "data") == []
 
 
 @pytest.mark.parametrize(

@@ -138,3 +138,14 @@ def test_an_object_that_reads_other_features_is_refused() -> None:
     with pytest.raises(ModelError, match="reads features of trace_decisions@1, and the programs hold those of tiles@1"):
         evaluate(Other(), programs)
     assert evaluate(Other(), replace(programs, spec="trace_decisions@1")).workloads
+
+
+def test_a_split_by_device_tests_on_its_devices_only_in_memory_too() -> None:
+    given = made_programs("tiles@1")
+    both = replace(given, device=np.arange(given.n) % 2, device_ids=("acme-a", "acme-b"))
+    ids = both.workload_ids
+    split = Split("device-acme-b", ids, ids, kind="device", train_devices=("acme-a",), test_devices=("acme-b",))
+
+    assert {row.device_id for row in evaluate(Ranking(), both, split=split).workloads} == {"acme-b"}
+    with pytest.raises(DataError, match="has acme-b to test on"):
+        evaluate(Ranking(), both, split=split, device="acme-a")

@@ -159,6 +159,21 @@ def test_only_the_test_side_of_a_split_takes_part(tmp_path: Path) -> None:
     assert len(made.workloads) > 5
 
 
+def test_a_split_by_device_hides_its_devices_only(tmp_path: Path) -> None:
+    (split,) = costhub.make_splits(
+        "amd-epyc-zen3", "device", hold_out=["amd-epyc-zen3-1c"], count=20, out=tmp_path / "splits"
+    )
+    file = str(tmp_path / "splits" / f"{split.name}.json")
+
+    with pytest.raises(DataError, match="has amd-epyc-zen3-1c to test on"):
+        costhub.hide_latencies(
+            "amd-epyc-zen3", tmp_path / "t", tmp_path / "l.csv", device="amd-epyc-zen3-2c", split=file
+        )
+    made = costhub.hide_latencies("amd-epyc-zen3", tmp_path / "t", tmp_path / "l.csv", split=file)
+
+    assert set(made.devices) == {"amd-epyc-zen3-1c"}
+
+
 def test_what_cannot_predict_and_what_exists_is_refused(task: tasks.HiddenTask, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="no method `predict"):
         costhub.submit_scores(task.path, object(), tmp_path / "x")

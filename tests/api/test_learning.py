@@ -86,3 +86,16 @@ def test_several_devices_must_be_named(data: Path, tmp_path: Path) -> None:
         train(both, "gbt")
     model = train(data, "gbt", options={"rounds": 5}, progress=False)
     assert adapt(model, both, device="acme-two", trials=16, progress=False).learned.device_ids == ("acme-two",)
+
+
+def test_programs_of_several_devices_need_the_name_of_one(data: Path, tmp_path: Path) -> None:
+    source, programs = train_model(data, tmp_path), load_programs(data)
+    both = replace(programs, device=np.arange(programs.n) % 2, device_ids=("acme-a", "acme-b"))
+
+    with pytest.raises(DataError, match=r"ran on 2 devices: acme-a, acme-b\. Name one with device=NAME"):
+        adapt(source, both, trials=16, progress=False)
+    with pytest.raises(DataError, match="None of the programs ran on 'acme-c'"):
+        adapt(source, both, device="acme-c", trials=16, progress=False)
+    named = adapt(source, both, device="acme-b", trials=16, progress=False)
+    alone = adapt(source, both.of_devices({"acme-b"}), trials=16, progress=False)
+    assert named.verdicts == alone.verdicts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from costhub.api.learning import train
 from costhub.api.models import ChosenModel, ModelChoice, load_model, pull, save_model
 from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
+from costhub.dataset.programs import Programs
 from costhub.errors import ArgumentError, DataError, ModelError, UnknownNameError
 from costhub.hub.data import load_programs, load_split
 from costhub.hub.remote.manifest import read_manifest
@@ -45,6 +47,21 @@ def test_a_model_trained_in_python_becomes_a_folder(tmp_path: Path) -> None:
         save_model(fitted, tmp_path / "other", programs, device="acme-one")
     with pytest.raises(ArgumentError, match="do not say which device"):
         save_model(fitted, tmp_path / "new", programs)
+
+
+def test_a_saved_model_says_which_devices_it_learned_from(tmp_path: Path) -> None:
+    programs = made_programs("tiles@1")
+    both = replace(programs, device=np.arange(programs.n) % 2, device_ids=("acme-a", "acme-b"))
+    fitted = train(programs, "gbt", options={"rounds": 3}, progress=False)
+
+    def saved(part: Programs, device: str | None) -> tuple[str, tuple[str, ...]]:
+        _, info = model_folder.load_model(save_model(fitted, tmp_path / "mine", part, device=device))
+        return info.device_id, info.device_ids
+
+    assert saved(both, "any-cpu") == ("any-cpu", ("acme-a", "acme-b"))
+    assert saved(both, None) == ("acme-a+acme-b", ("acme-a", "acme-b"))
+    assert saved(both, "acme-a") == ("acme-a", ("acme-a", "acme-b"))
+    assert saved(both.of_devices({"acme-b"}), None) == ("acme-b", ("acme-b",))
 
 
 @pytest.mark.slow

@@ -9,12 +9,14 @@ from time import perf_counter
 
 import pytest
 
-from costhub.api.network_jobs import launched_reader, network_jobs
+from costhub.api.network_jobs import each_once, launched_reader, network_jobs
 from costhub.collector.workloads import network_kernels
 from costhub.collector.workloads.network_kernels import network_reader
 from costhub.collector.workloads.network_source import Lowering
+from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes
 from costhub.errors import UnknownNameError
+from costhub.search.options import Job
 from costhub.search.result import EXTRACTING, READING, StageTimer
 
 
@@ -91,3 +93,12 @@ def test_a_size_that_the_export_leaves_open_is_named(tmp_path: Path, caplog: pyt
         "open leaves the size of axis 0 of input open; 3 is used, as in its example input. For another size, export it "
         "again without dynamic_shapes, with an example input of that size."
     ]
+
+
+def test_a_workload_by_a_second_name_is_tuned_once(caplog: pytest.LogCaptureFixture) -> None:
+    first, other = (find_workload(name).module() for name in ("matmul.128x128x128", "softmax.64x1000"))
+    jobs = [Job("a", first), Job("b", other), Job("c", first)]
+
+    assert [job.name for job in each_once(jobs, [])] == ["a", "b"]
+    assert "c is the same workload as a: it is tuned only once, as a." in caplog.text
+    assert [job.name for job in each_once(jobs, [Job("kernel", other)])] == ["a", "kernel"]

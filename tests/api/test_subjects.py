@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from costhub.api.subjects import Subjects, is_network, named_jobs, read_subjects
+from costhub.api.tune_report import REPORT
 from costhub.collector.workloads.suites import find_workload
-from costhub.dataset.workload import module_to_json
+from costhub.dataset.workload import module_to_json, workload_id
 from costhub.errors import DataError, UnknownNameError, WorkloadError
+from costhub.search.database import FILES
 from tests.relax_networks import two_layers
 
 
@@ -95,6 +97,24 @@ def test_modules_and_functions_in_memory_are_jobs(tmp_path: Path) -> None:
     assert [name for name, _ in read_subjects([mod], tmp_path).modules] == ["workload"]
     assert found.names == ["mine", "other"]
     assert [v.name_hint for v in found.modules[1][1].get_global_vars()] == ["main"]
+
+
+def test_a_function_of_any_name_is_the_workload_that_tvms_own_operators_make(tmp_path: Path) -> None:
+    import tvm
+
+    mod = find_workload("matmul.128x128x128").module()
+    bare = mod["main"].without_attr("tirx.noalias").with_attr("global_symbol", "matmul")
+
+    found = read_subjects({"alone": bare, "in a module": tvm.IRModule({"matmul": bare}), "as it is": mod}, tmp_path)
+
+    assert {name: workload_id(each) for name, each in found.modules} == dict.fromkeys(found.names, workload_id(mod))
+
+
+@pytest.mark.parametrize("name", [Path(name).stem for name in (REPORT, *FILES)])
+def test_a_network_in_memory_does_not_replace_results(name: str, tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="cannot name a network in memory: the results have a file of that name"):
+        read_subjects({name: two_layers(2)}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_exported_program_is_a_file_and_a_torch_module_is_told_to_be_exported(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from costhub.search.options import Search
 from costhub.search.result import StageTimer
 from costhub.search.whole_network import engines, finish
 from costhub.search.whole_network.tuned_network import TunedNetwork
+from tests.relax_networks import two_layers
 
 
 def test_the_folder_of_a_model_is_refused(tmp_path: Path) -> None:
@@ -39,6 +40,26 @@ def test_the_folder_of_a_model_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ArgumentError, match="is the folder of a model"):
         tune("matmul.256x256x256", tmp_path, trials=4)
+
+
+def test_a_search_is_for_one_device(tmp_path: Path) -> None:
+    names = list(local_names())[:2]
+
+    with pytest.raises(ArgumentError, match="A search is for exactly one device, and 2 were given"):
+        tune("matmul.256x256x256", tmp_path / "t", trials=4, device=names)  # type: ignore[arg-type]
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("reason", ["model", "device", "report"])
+def test_a_network_in_memory_is_not_written_where_the_search_is_refused(reason: str, tmp_path: Path) -> None:
+    held = {"model": "config.json", "report": "report.json"}.get(reason)
+    if held:
+        (tmp_path / held).write_text("{}")
+    before = sorted(tmp_path.iterdir())
+
+    with pytest.raises(CosthubError):
+        tune(two_layers(2), tmp_path, trials=4, device="no-such-device" if reason == "device" else "auto")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:

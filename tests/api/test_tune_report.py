@@ -236,6 +236,16 @@ def test_what_ended_the_last_search_of_a_folder_does_not_end_those_before_it() -
     assert stopped_before(earlier, "gain", 64, ["last", "first"]) is None
 
 
+def test_a_search_of_the_same_workload_on_another_device_is_not_the_search_that_ended() -> None:
+    told = {"rule": "gain", "why": "w", "trials": 32, "cap": 64, "saved_s": 9.0, "saved_trials": 32, "said": "w"}
+    rows = [{"workload": "conv", "device": "b"}, {"workload": "conv", "device": "a"}]
+    older = [{"device": "a", "workloads": ["conv"]}]
+    earlier = {"device": "b", "stopped": told, "workloads": rows, "earlier": older}
+
+    assert stopped_before(earlier, "gain", 64, ["conv"]) == told
+    assert stopped_before({**earlier, "earlier": [{**older[0], "device": "b"}]}, "gain", 64, ["conv"]) is None
+
+
 def test_a_search_in_another_space_than_those_before_it_says_what_counts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

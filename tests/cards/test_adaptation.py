@@ -53,6 +53,11 @@ def test_a_layer_is_the_mean_over_the_networks_that_have_it() -> None:
     assert by_layer([]) == {}
 
 
+def test_an_epoch_in_which_nothing_of_a_layer_could_stay_counts_as_none() -> None:
+    assert by_layer([[{"a": 0.5}, {}, {"a": 1.0}]]) == {"a": [0.5, 0.0, 1.0]}
+    assert by_layer([[{}, {"a": 0.5}], [{"a": 1.0}, {"a": 0.0}]]) == {"a": [0.5, 0.25]}
+
+
 def test_the_table_has_first_and_last_share_and_the_mean_of_what_was_kept() -> None:
     masks = {
         "transferable": [[{"w": 0.5}, {"w": 0.125}, {"w": 0.25}]],

@@ -18,6 +18,7 @@ from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
+from costhub.dataset.splits.split import Split, put_split
 from costhub.errors import DeviceError
 from costhub.hub.catalogue.devices import complete_device_row, load_devices
 from costhub.hub.catalogue.find import choose_model
@@ -86,6 +87,21 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
         assert f"]({picture})" in card
     assert f"Wrote {out}: mlp for acme-two, from local/source and 40 trials." in shown.out
+
+
+def test_a_split_by_device_holds_no_workload_out(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build_data(data, device_id="blit-gpu")
+    ids = tuple(f"id-{name}" for name in WORKLOADS)
+    sides = {"train_devices": ("acme-two",), "test_devices": ("blit-gpu",)}
+    put_split(data, Split("device-blit-gpu", ids, ids, kind="device", hold_out=("blit-gpu",), **sides))
+    how = ["--device", "acme-two", "--split", "device-blit-gpu", "--method", "frozen"]
+
+    assert adapt(source, data, tmp_path / "model", *how) == 0
+
+    assert load_model(tmp_path / "model")[1].metrics == {}
+    assert "No workload was held out" in "".join(capsys.readouterr())
 
 
 def test_workloads_that_the_source_has_learned_from_on_the_device_are_left_out_of_the_figures(

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from costhub.cli.board import _with_figures
 from costhub.cli.main import run
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.server import RunningServer
@@ -152,6 +153,19 @@ def test_an_address_that_others_reach_is_refused(arguments: list[str], capsys: p
     error = capsys.readouterr().err
     assert "192.0.2.1 can be reached from other machines" in error
     assert "--i-trust-this-network" in error
+
+
+def test_an_address_of_another_machine_is_told_from_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["board", "tracker", "--host", "192.0.2.1", "--i-trust-this-network"]) == 1
+    error = capsys.readouterr().err
+    assert "192.0.2.1 is not an address of this machine (" in error
+    assert "--port" not in error
+
+
+def test_the_probe_that_a_board_needs_is_of_its_own_device(capsys: pytest.CaptureFixture[str]) -> None:
+    _with_figures({**identify(isa="sse4.2", threads=1), "peak_gflops": None})
+
+    assert "run `costhub probe --isa sse4.2 --threads 1` (25 s) on this board" in capsys.readouterr().err
 
 
 def test_no_tracker_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -288,10 +288,26 @@ def test_options_that_cannot_be_are_refused(
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arch", "options"),
+    [
+        ("mlp", {"hidden": "8", "epochs": "3"}),
+        ("blend", {"members": "gbt(rounds=5) mlp(hidden=8,epochs=3)"}),
+        ("conditioned", {"base": "blend", "members": "mlp(hidden=8,epochs=3)"}),
+        ("ensemble", {"member": "mlp(hidden=8,epochs=3)", "members": "2"}),
+    ],
+)
 def test_an_interrupted_training_says_how_to_go_on_and_does(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arch: str,
+    options: dict[str, str],
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    save, given = Checkpoint.save, ["--option", "hidden=8", "--option", "epochs=3"]
+    DataFolder.open(data).put_device({"device_id": "acme-one", "kind": "cpu", "cores": 1})
+    save = Checkpoint.save
+    given = ["--arch", arch, *(word for name, value in options.items() for word in ("--option", f"{name}={value}"))]
 
     def saved_once(checkpoint: Checkpoint, state: TrainingState) -> None:
         save(checkpoint, state)
@@ -308,8 +324,10 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(
     assert [train("model"), train("unbroken")] == [0, 0]
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "model", "unbroken"]
-    weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in ("model", "unbroken")]
-    assert weights[0] == weights[1]
+    files = sorted(path.relative_to(tmp_path / "model") for path in (tmp_path / "model").rglob("*.safetensors"))
+    assert files
+    for file in files:
+        assert (tmp_path / "model" / file).read_bytes() == (tmp_path / "unbroken" / file).read_bytes()
 
 
 def test_a_folder_of_something_else_is_refused_before_the_work(

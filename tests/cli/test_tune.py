@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.workload import module_to_json
+from costhub.errors import WorkloadError
 from costhub.search.database import SearchFolder
 
 
@@ -59,6 +60,23 @@ def test_a_folder_that_another_search_uses_is_refused_before_anything_starts(
             output = costhub("tune", *what, "--out", str(tmp_path))
             assert output.code == 2
             assert f"{tmp_path} is being written by another process (pid {os.getpid()})" in output.err
+
+
+def test_what_is_named_as_a_network_is_a_network(costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+
+    def noted(what: Any, *_: Any, **__: Any) -> Any:
+        found.append(what)
+        raise WorkloadError("enough")
+
+    monkeypatch.setattr("costhub.api.tune.tune", noted)
+    for words in (["--network", "all"], ["softmax", "--network", "resnet18"]):
+        costhub("tune", *words, "--out", str(tmp_path / "t"))
+
+    assert [(each.workloads, each.networks) for each in found] == [((), ("all",)), (("softmax",), ("resnet18",))]
+    monkeypatch.undo()
+    output = costhub("tune", "--network", "softmax", "--out", str(tmp_path / "t"))
+    assert (output.code, "softmax" in output.err) == (2, True)
 
 
 @pytest.mark.slow

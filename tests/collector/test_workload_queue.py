@@ -8,6 +8,7 @@ import signal
 import weakref
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,20 @@ def test_a_workload_that_cannot_be_scheduled_is_given_up_with_a_reason(target: s
     assert plan.propose(4, shares=Shares(), scorer=None) == []
     assert plan.exhausted
     assert plan.problem == "no space for it"
+
+
+def test_a_workload_of_which_tvm_rejects_every_draw_is_given_up_with_a_reason() -> None:
+    class Nothing:
+        def propose(self, *_: Any, **__: Any) -> list[Any]:
+            return []
+
+    plan = QueuedWorkload(find_suites(["softmax.64x1000"])[0], "w", Nothing, 0, [])  # type: ignore[arg-type]
+    exhausted = QueuedWorkload(find_suites(["softmax.64x1000"])[0], "w", Nothing, 7, [])  # type: ignore[arg-type]
+
+    for each in (plan, exhausted):
+        assert each.propose(4, shares=Shares(), scorer=None) == []
+    assert plan.problem == "TVM rejected every program drawn from the design space of this workload."
+    assert exhausted.problem is None
 
 
 @pytest.mark.slow

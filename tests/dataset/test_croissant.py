@@ -137,7 +137,22 @@ def test_a_shard_that_is_no_file_has_changed(data: Path, kind: str) -> None:
     assert shard.name in told
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"distribution": [1]}', "[" * 100_000, "\xff"])
+def test_a_huge_file_has_changed_and_is_not_read(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data / CROISSANT).write_text(croissant_text(data, FACTS), encoding="utf-8")
+    shard = max(data.rglob("*.parquet"), key=lambda path: path.stat().st_size)
+    assert croissant_differences(data) == []
+    monkeypatch.setattr("costhub.dataset.croissant.MOST_SHARD_BYTES", shard.stat().st_size - 1)
+
+    assert f"1 file it lists with another sha256, such as {shard.relative_to(data)}." in croissant_differences(data)
+
+
+_MIXED = [{"@type": "cr:FileObject", "contentUrl": name, "sha256": "x"} for name in (1, "a")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"distribution": [1]}', "[" * 100_000, "\xff", json.dumps({"distribution": _MIXED})],
+)
 def test_what_is_no_document_is_said_to_be_none(data: Path, text: str) -> None:
     (data / CROISSANT).write_text(text, encoding="latin-1")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import runpy
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,13 @@ def test_it_reads_what_the_folder_itself_reads(folder: DataFolder, files: Counti
 
     assert remote.equals(load_measurements(folder.path, **choice))
     assert remote.num_rows > 100
+
+
+@pytest.mark.parametrize("spelt", [os.path.relpath, lambda path: f"file://{path}", "{}/".format])
+def test_a_path_may_be_spelt_in_any_way_that_its_file_system_takes(folder: DataFolder, spelt: Any) -> None:
+    found = load_measurements(spelt(folder.path), filesystem=fsspec.filesystem("file"), workload="w07")
+
+    assert found.equals(load_measurements(folder.path, workload="w07"))
 
 
 def test_only_the_row_groups_that_match_are_read(folder: DataFolder, files: CountingFiles) -> None:

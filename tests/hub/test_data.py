@@ -17,7 +17,7 @@ from costhub.cli import main
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements as load_from_path
 from costhub.dataset.splits.split import save_split
-from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, DataError, UnknownNameError
+from costhub.errors import AmbiguousNameError, ArgumentError, CosthubError, DataError, HubError, UnknownNameError
 from costhub.hub.data import (
     find_data,
     iter_measurements,
@@ -314,7 +314,7 @@ def test_a_hub_that_cannot_be_asked_is_a_sentence(
 ) -> None:
     monkeypatch.setattr(f"huggingface_hub.constants.{setting}", value)
 
-    with pytest.raises(DataError, match=r"^hf-hub:acme/cpu0 could not be fetched from http://127"):
+    with pytest.raises(HubError, match=r"^hf-hub:acme/cpu0 could not be fetched from http://127"):
         load_measurements("hf-hub:acme/cpu0")
 
 
@@ -322,7 +322,7 @@ def test_a_hub_that_stops_in_the_middle_is_a_sentence(hugging_face: Any, files: 
     hugging_face.commit("datasets/acme/cpu0", files)
     hugging_face.fail_after = 6
 
-    with pytest.raises(DataError, match=r"^hf-hub:acme/cpu0 could not be fetched from http://127"):
+    with pytest.raises(HubError, match=r"^hf-hub:acme/cpu0 could not be fetched from http://127"):
         list(iter_measurements("hf-hub:acme/cpu0"))
 
 

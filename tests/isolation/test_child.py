@@ -24,8 +24,9 @@ import pytest
 from costhub.errors import MeasureError, UnknownNameError
 from costhub.isolation.child import WITHOUT_TORCH, CallFailed, Child, ChildDied, ChildKilled, ChildTimeout
 from costhub.isolation.limits import Limits
-from costhub.isolation.pool import echo, load_tvm
+from costhub.isolation.pool import echo
 from costhub.isolation.process import ChildProcess
+from costhub.isolation.tvm_children import load_tvm
 
 TROUBLES = """
 import ctypes, mmap, os, pathlib, subprocess, threading, time

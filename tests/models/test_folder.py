@@ -129,6 +129,15 @@ def test_an_empty_folder_is_filled_and_a_file_is_not(fitted: Fitted, tmp_path: P
         save_model(model, tmp_path / "file", info)
 
 
+@pytest.mark.parametrize("target", ["gone", "link"])
+def test_a_link_to_nothing_is_no_model_folder(fitted: Fitted, tmp_path: Path, target: str) -> None:
+    model, info = fitted("mlp")
+    (tmp_path / "link").symlink_to(tmp_path / target)
+
+    with pytest.raises(ModelError, match="exists and is not a model folder"):
+        save_model(model, tmp_path / "link", info)
+
+
 def test_a_failure_while_writing_leaves_the_old_model(fitted: Fitted, saved: Path) -> None:
     before = {p.name: p.read_bytes() for p in saved.iterdir()}
     unfitted = Mlp(feature_spec="demo@1")

@@ -95,6 +95,13 @@ def test_a_trained_model_stays_what_it_is_and_a_name_is_none() -> None:
         scorer_given(object())
 
 
+def test_an_attribute_that_the_file_itself_misses_is_not_taken_for_the_name(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import math\nmath.nope\n")
+
+    with pytest.raises(ArgumentError, match="cannot be imported: AttributeError"):
+        imported(f"{tmp_path / 'broken.py'}:Model")
+
+
 def test_a_name_of_a_module_is_imported() -> None:
     assert imported("math:inf") == float("inf")
     with pytest.raises(ArgumentError, match="math has nothing named nothing"):

@@ -206,7 +206,7 @@ def test_a_record_of_a_board_is_kept(filled: Path) -> None:
 
 
 def test_an_empty_folder_costs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costhub.search.database.Child", None)
+    monkeypatch.setattr("costhub.search.database.tvm_child", None)
 
     assert len(SearchDatabase(tmp_path).database) == 0
     SearchDatabase(tmp_path)

@@ -85,6 +85,19 @@ def test_an_interrupt_while_tvm_proposes_waits_until_it_has_proposed(
     assert ended
 
 
+def test_a_module_without_tvms_attributes_has_one_workload_in_the_database(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
+    import tvm
+
+    mod = find_workload("matmul.128x128x128").module()
+    mod = tvm.IRModule({"main": mod["main"].without_attr("tirx.noalias")})
+
+    search(tmp_path, measurer, linear(np.full(172, -0.01)), 2, mod=mod)
+
+    assert len((tmp_path / FILES[0]).read_text().splitlines()) == 1
+
+
 @pytest.mark.slow
 def test_a_finished_search_is_not_repeated(tmp_path: Path, measurer: Measurer, target: str, linear: Any) -> None:
     model = linear(np.full(172, -0.01))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,18 @@ def test_nothing_is_read_between_the_tests() -> None:
         curve.reason_to_stop(done)
 
     assert len(reads) == 1
+
+
+def test_a_resumed_collection_is_tested_when_all_of_it_has_grown_by_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, new, tested = 300, 0, []
+    curve = LearningCurve(lambda: made(before + new, noise=0.0), "demo@1", worth=-1.0)
+    monkeypatch.setattr(LearningCurve, "_test", lambda self, part: tested.append(before + new))
+    monkeypatch.setattr(LearningCurve, "_learn", lambda self, programs: None)
+
+    for new in range(1, 300):
+        curve.reason_to_stop(new * WORKLOADS)
+
+    assert tested[0] == before + LEAST // WORKLOADS
+    assert len(tested) == 3
+    for last, now in itertools.pairwise(tested):
+        assert GROWTH * last <= now < GROWTH * last + 1

@@ -17,9 +17,8 @@ from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.metaschedule.import_database import database_files
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.trace import trace_to_json
-from costhub.isolation.child import Child, ChildDied, ChildTimeout
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import load_tvm
+from costhub.isolation.child import ChildDied, ChildTimeout
+from costhub.isolation.tvm_children import tvm_child
 from scripts.bench.common.fresh import checkout_path
 
 SEARCHED = (
@@ -113,7 +112,7 @@ def contents(folder: Path) -> list[Content]:
 
 def loaded(folder: Path) -> int | str:
     """How many records stock TVM loads from a folder; a string says how it fails."""
-    with Child(prepare=load_tvm, environment=checkout_path(), limits=FOR_STRANGERS) as child:
+    with tvm_child(environment=checkout_path()) as child:
         try:
             return child.call(load, folder, timeout_s=_TIMEOUT_S)
         except ChildDied:
@@ -133,7 +132,7 @@ def wrong_traces(folder: Path) -> dict[str, str | None]:
     Returns:
         The schedules as traces in JSON; None for workloads of which none is known.
     """
-    with Child(prepare=load_tvm, environment=checkout_path(), limits=FOR_STRANGERS) as child:
+    with tvm_child(environment=checkout_path()) as child:
         return {
             str(json.loads(line)[0]): child.call(wrong_trace, line, timeout_s=_TIMEOUT_S)
             for line in _lines(folder / WORKLOADS_FILE)

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
 
 
+NO_FLUSH = "Only a CPU's caches can be flushed, not a GPU's: leave --flush-caches out (flush_caches in Python)."
+
+
 class CollectionStop(Protocol):
     """Says when a collection is large enough."""
 
@@ -232,7 +235,14 @@ class Collection(Printed):
         added = f"{counted(self.good, 'good measurement')} and {counted(self.failed, 'failure')}"
         lines = [f"{added} of {devices} added to {self.folder}."]
         if self.progress.is_complete and self.progress.before and not self.progress.done and not self.progress.problems:
-            lines = [f"Nothing was left to measure: {self.folder} already holds these programs of {devices}."]
+            first, *others = self.device_ids
+            lines = [f"Nothing was left to measure: {self.folder} already holds these programs of {first}."]
+            if others:
+                lines.append(
+                    f"What is left to measure is counted on {first} only; {' and '.join(others)} got only the programs "
+                    "that were measured together with it. To measure more on another of these devices, name only that "
+                    "device."
+                )
         lines += map(str, self.noise)
         lines += [] if self.progress.stopped is None else [f"{self.progress.stopped} Measuring more would gain little."]
         lines += [f"{name} was given up: {problem}" for name, problem in self.progress.problems.items()]
@@ -288,16 +298,25 @@ def collect(
         check_lowering(subjects.networks, options.lowering, local_devices(device))
         check_boards(device)
         with open_measurer(device, evaluator=options.evaluator()) as measurer:
-            if options.check_outputs and measurer.boards is not None:
-                raise ArgumentError("Outputs can be compared on this machine only, not at boards.")
-            if options.flush_caches and any(each.stored_row["kind"] != "cpu" for each in measurer.devices):
-                raise ArgumentError("The caches of a CPU can be flushed, not those of a GPU: leave --flush-caches out.")
+            _check_measurer(measurer, options)
             workloads = subjects.specs(measurer.target, options.lowering)
             limits: dict[str, Any] = {"trials": trials, "budget_s": budget_s, "options": options, "seed": seed}
             done = collect_workloads(workloads, measurer, Path(out), progress=progress, **limits)
     if done.progress.is_complete:  # otherwise the budget ended it, perhaps before any other workload had its turn
         check_measured(done.progress)
     return done
+
+
+def _check_measurer(measurer: Measurer, options: CollectOptions) -> None:
+    """Refuses what a measurer cannot do."""
+    if options.check_outputs and measurer.boards is not None:
+        raise ArgumentError("Outputs can be compared on this machine only, not at boards.")
+    if options.flush_caches and not measurer.evaluator.cache_flush:
+        raise ArgumentError(
+            "This measurer does not flush caches: open it with Evaluator(cache_flush=True), or leave flush_caches out."
+        )
+    if options.flush_caches and any(each.stored_row["kind"] != "cpu" for each in measurer.devices):
+        raise ArgumentError(NO_FLUSH)
 
 
 def check_measured(progress: CollectionProgress) -> None:

@@ -321,6 +321,7 @@ class _Compilation:
         # The library of a kernel and that of a network would replace one another.
         check_different([*map(file_name, sorted(own)), *name_networks(networks)])
         with SearchFolder(self.out) as folder:
+            check_folder(self.out)  # again: a search may have written to it since
             # An interrupted compilation leaves a database, which the next one may replace.
             _remove_libraries(self.out)
             begun = {"costhub": KIND, "version": REPORT_VERSION, "is_finished": False}

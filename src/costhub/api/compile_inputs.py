@@ -245,14 +245,13 @@ def ask_llvm(question: Callable[[str], _Answer], target: str) -> _Answer:
     LLVM crashes on some machines that a target may name, and prints CPUs that it does not know.
 
     Raises:
-        ChildError: The child does not start, crashes or takes too long.
+        ChildError: The child crashes or takes too long.
+        MeasureError: The child cannot be started.
         CallFailed: The function fails.
     """
-    from costhub.isolation.child import WITHOUT_TORCH, Child
-    from costhub.isolation.limits import FOR_STRANGERS
-    from costhub.isolation.pool import load_tvm
+    from costhub.isolation.tvm_children import tvm_child
 
-    with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS) as child:
+    with tvm_child() as child:
         return child.call(question, target, timeout_s=_LLVM_S)
 
 

@@ -174,7 +174,13 @@ def _draw_splits(
         return rules.split_into_folds(rows, count=count or DEFAULT_FOLDS, seed=seed)
     drawn = rules.split_by_workload(rows, held_out=count, seed=seed) if count is not None else None
     if by == "workload":
-        return [drawn or hold_out_a_fifth(rows, seed=seed)]
+        split = drawn or hold_out_a_fifth(rows, seed=seed)
+        if not split.test:
+            raise DataError(
+                f"No operator family in {folder.path} has two workloads, so none can be held out. Use --by fold or "
+                "--by operator instead (by= in Python)."
+            )
+        return [split]
     if by == "device":
         ids, devices = [row["workload_id"] for row in rows], folder.device_ids()
         chosen = [hold_out] if hold_out else [[device] for device in devices]

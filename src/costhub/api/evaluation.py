@@ -165,7 +165,11 @@ def _given(programs: Programs, device: str | Sequence[str] | None, split: str | 
     """The part of programs in memory on which to evaluate a model."""
     if isinstance(split, str):
         raise DataError(f"Programs have no split named {split!r}; load it with costhub.load_split, and pass that.")
-    part = programs if device is None else programs.of_devices(set(_names(device)))
+    devices = _names(device) or (() if split is None else split.test_devices)
+    if split is not None:
+        for device_id in devices:
+            split.check_device(device_id, "test")
+    part = programs.of_devices(set(devices)) if devices else programs
     return part if split is None else part.of_workloads(set(split.test))
 
 

@@ -104,8 +104,8 @@ def hide_latencies(
         out: The folder of the task, to publish. It must not exist.
         latencies: The file for the latencies (CSV), to keep. It must not exist, nor lie in `out`.
         name: What the task is called; by default the name of `out`.
-        device: The device, or several; by default the folder's only one.
-        split: Take only the test side of this split.
+        device: The device, or several; by default the test devices of the split, or else the folder's only one.
+        split: Take only the test workloads of this split and, if it is by device, only its test devices.
 
     Returns:
         The task; `print` shows what it holds.
@@ -123,8 +123,13 @@ def hide_latencies(
     place = find_data(data)
     folder = DataFolder.open(place.path)
     named = [device] if isinstance(device, str) else list(device or ())
-    devices = named or [place.device_id or folder.only_device(", or several.")]
-    wanted = find_split(place.path, split).test if split else folder.workloads()["workload_id"].to_pylist()
+    chosen = find_split(place.path, split) if split else None
+    devices = named or ([place.device_id] if place.device_id else list(chosen.test_devices if chosen else ()))
+    devices = devices or [folder.only_device(", or several.")]
+    if chosen:
+        for device_id in devices:
+            chosen.check_device(device_id, "test")
+    wanted = chosen.test if chosen else folder.workloads()["workload_id"].to_pylist()
     return tasks.hide_latencies(
         place.path, out, latencies, name=name or Path(out).name, devices=set(devices), workloads=set(wanted)
     )

@@ -14,7 +14,7 @@ from costhub.api.models import own_model, read_model
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
-from costhub.errors import ModelError
+from costhub.errors import DataError, ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, find_model, is_alike, measured_in, models_of_kind
 from costhub.hub.data import find_data
@@ -189,12 +189,26 @@ class _Target:
 
 def _target(programs: Where | Programs, device: str | None) -> _Target:
     if isinstance(programs, Programs):
+        name = _only_device(programs, device)
         own = programs if device is None else programs.of_devices({device})
-        name = device or (own.device_ids[0] if len(own.device_ids) == 1 else "")
         return _Target(name, complete_device_row({"device_id": name}), own, Path())
     place = find_data(programs)
     name = device or place.device_id or DataFolder.open(place.folder).only_device(" with device=NAME.")
     return _Target(name, device_rows(place.path, [name])[name], None, place.folder)
+
+
+def _only_device(programs: Programs, device: str | None) -> str:
+    """The device given, or else the only one that the programs ran on; empty if they name none."""
+    known = programs.measured_on
+    if device is None and len(known) > 1:
+        raise DataError(f"The programs ran on {len(known)} devices: {', '.join(known)}. Name one with device=NAME.")
+    if device is not None and device not in known:
+        raise DataError(
+            f"None of the programs ran on {device!r}, only on {', '.join(known)}: give one of these as device=NAME."
+            if known
+            else f"The programs do not say which device they ran on, so {device!r} cannot be chosen: leave device= out."
+        )
+    return device or (known[0] if known else "")
 
 
 def _best_source(target: _Target, seed: int) -> tuple[CostModel, bool | None]:

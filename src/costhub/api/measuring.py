@@ -93,6 +93,18 @@ def local_devices(where: Where | Sequence[str]) -> list[str]:
     return [_in_full(each) for each in where] if isinstance(where, list | tuple) else []
 
 
+def one_device(where: Any) -> Where:
+    """The only device in `where`, which may be a list, as for `costhub.collect`; refuses none or several."""
+    devices = where if isinstance(where, list | tuple) else [where]
+    if len(devices) != 1:
+        raise ArgumentError(
+            f"A search is for exactly one device, and {len(devices)} were given. For several devices, call tune once "
+            "for each, with a folder of its own."
+        )
+    found: Where = devices[0]
+    return found
+
+
 def _in_full(name: str) -> str:
     """The id of a device of this machine for which an alias stands; any other name as it is, so that errors show it."""
     from costhub.collector.device.local import local_kind

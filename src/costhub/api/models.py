@@ -70,13 +70,15 @@ def save_model(
     from costhub.models.train import describe_model
 
     parts = [programs] if isinstance(programs, Programs) else programs
-    devices = sorted({name for part in parts for name in part.device_ids if name})
+    devices = sorted({name for part in parts for name in part.measured_on})
     device = device or "+".join(devices)
     if not device:
         raise ArgumentError("The programs do not say which device they ran on: name it, as device=...")
     info = describe_model(
         own_model(model), parts, device_id=device, seed=seed, licence=licence, test_workloads=test_workloads
     )
+    if len(devices) > 1 or device not in devices:
+        info = replace(info, train_devices=tuple(devices))
     if data is not None:
         from costhub.hub.data import find_data
 
@@ -95,11 +97,18 @@ def with_data(info: ModelInfo, place: DataAddress, devices: Sequence[str]) -> Mo
     Raises:
         DataError: The data cannot be read, or lack one of the devices.
     """
-    from costhub.hub.dataset_documents import folder_credit, tables_revision
+    from costhub.hub.dataset_documents import folder_credit
 
-    known = () if place.dataset is None else (f"{place.dataset}@{tables_revision(place.folder)}",)
+    known = dataset_revision(place)
     credit = folder_credit(place.folder, devices)
     return replace(info, data_credit=credit, datasets=known, test_datasets=known if info.metrics else ())
+
+
+def dataset_revision(place: DataAddress) -> tuple[str, ...]:
+    """(ORG/NAME@REVISION,) for data of a hub, as models record what they were trained or tested on; else empty."""
+    from costhub.hub.dataset_documents import tables_revision
+
+    return () if place.dataset is None else (f"{place.dataset}@{tables_revision(place.folder)}",)
 
 
 def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Provides network_jobs: the kernels of whole networks as jobs of a search, and what may be asked of them."""
+"""Provides network_jobs and each_once: the kernels of whole networks as jobs of a search, with named workloads."""
 
 from __future__ import annotations
 
@@ -155,3 +155,25 @@ def report_network(report: NetworkReport) -> None:
             where,
             size,
         )
+
+
+def each_once(named: Sequence[Job], kernels: Sequence[Job]) -> list[Job]:
+    """Named workloads and kernels of networks in one list, without workloads that are there under another name.
+
+    A database stores both as one workload, so each job would count the other's programs as its own.
+    """
+    from costhub.dataset.workload import workload_id
+
+    if len(named) + len(kernels) < 2 or not named:
+        return [*named, *kernels]
+    known, kept = {workload_id(job.mod): job.name for job in kernels}, []
+    for job in named:
+        own = workload_id(job.mod)
+        if own in known:
+            log.warning(
+                "%s is the same workload as %s: it is tuned only once, as %s.", job.name, known[own], known[own]
+            )
+        else:
+            known[own] = job.name
+            kept.append(job)
+    return [*kept, *kernels]

@@ -40,6 +40,8 @@ _MOST_WORKLOAD_BYTES = 64 << 20
 """Of a single function: as many as on a line of a database."""
 _MOST_NAME = 120
 """Bytes of the name of a network in memory."""
+_OWN_STEMS = ("report", "database_workload", "database_tuning_record")
+"""Names of result files, without .json: the file of a network of that name would replace one."""
 _READ_S = 60.0
 """Time limit for TVM to read a module, which takes less than a second."""
 
@@ -195,13 +197,16 @@ def _is_of(value: Any, module: str, name: str) -> bool:
 
 
 def _one_module(value: Any) -> Any:
-    """The ``tvm.IRModule`` that `value` is, or one that holds the function `value`."""
+    """The ``tvm.IRModule`` that `value` is, or one that holds the function `value`; a single one is called main."""
     if _is_of(value, "tvm", "IRModule"):
-        return value
+        functions = {each.name_hint: function for each, function in value.functions.items()}
+        name, only = next(iter(functions.items())) if len(functions) == 1 else ("main", value)
+        # Traces name their function, which is always main in TVM's searches.
+        return _one_module(only) if name != "main" and _is_of(only, "tvm.tirx", "PrimFunc") else value
     if _is_of(value, "tvm.tirx", "PrimFunc"):
-        import tvm
+        from costhub.dataset.workload import module_of
 
-        return tvm.IRModule({"main": value.with_attr("global_symbol", "main")})
+        return module_of(value)
     advice = "Give a name, a file, a torch.export.ExportedProgram, a tvm.IRModule or a PrimFunc."
     if _is_of(value, "torch.nn", "Module"):
         advice = "Export it first: torch.export.export(network.eval(), (example_input,))."
@@ -230,6 +235,10 @@ def _file_of(name: str | None, saved: list[str]) -> str:
         raise WorkloadError(
             f"{file!r:.99} cannot name a network in memory, because its file gets that name. Use at most {_MOST_NAME} "
             "bytes of printable characters, without /, and do not begin with a dot."
+        )
+    if file in _OWN_STEMS:
+        raise WorkloadError(
+            f"{file!r} cannot name a network in memory: the results have a file of that name. Choose another name."
         )
     if file in saved:
         raise WorkloadError(f"Two networks in memory are called {file}: pass a dictionary that names each.")
@@ -345,16 +354,15 @@ def named_jobs(text: str) -> list[Job]:
 def _module_in(path: Path) -> Any:
     """The module in a file, which a child process has read first: TVM crashes on nodes that form a cycle."""
     from costhub.dataset.workload import check_module_text, module_from_json
-    from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
-    from costhub.isolation.limits import FOR_STRANGERS
-    from costhub.isolation.pool import load_tvm
+    from costhub.isolation.child import ChildDied, ChildTimeout
+    from costhub.isolation.tvm_children import tvm_child
 
     try:
         text = read_regular(path, limit=_MOST_WORKLOAD_BYTES, error=WorkloadError).decode("utf-8")
     except UnicodeDecodeError as error:
         raise WorkloadError(f"{path} is not a text file. A workload file holds a TVM module as JSON.") from error
     try:
-        with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS) as child:
+        with tvm_child() as child:
             child.call(check_module_text, text, timeout_s=_READ_S)
     except (ChildDied, ChildTimeout) as error:
         raise WorkloadError(

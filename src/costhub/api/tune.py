@@ -24,11 +24,12 @@ from costhub.api.measuring import (
     check_space,
     load_average,
     local_devices,
+    one_device,
     open_measurer,
     options_given,
 )
 from costhub.api.models import ChosenModel, ModelChoice, advise
-from costhub.api.network_jobs import check_lowering, launched_reader, network_jobs, no_kernels_error
+from costhub.api.network_jobs import check_lowering, each_once, launched_reader, network_jobs, no_kernels_error
 from costhub.api.subjects import Subjects, read_subjects
 from costhub.api.tune_progress import TuneProgress
 from costhub.api.tune_report import (
@@ -220,6 +221,7 @@ def tune(
     check_limits(trials)
     chosen = ModelChoice(model, options.arch, allow_other_kind=options.allow_other_kind)
     draft = None if options.draft is None else ModelChoice(options.draft, allow_other_kind=options.allow_other_kind)
+    device = _checked_device(Path(out), device)  # before a network in memory is written there
     subjects = read_subjects(what, Path(out))
     _check_beside(options, subjects, device)
     for name, choice in itertools.product(local_devices(device), filter(None, (chosen, draft))):
@@ -228,9 +230,24 @@ def tune(
     check_lowering(subjects.networks, options.lowering, local_devices(device))
     check_space(options.space, local_devices(device))
     check_boards(device)
-    search = _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress)
     with launched_reader(subjects.networks) as reader:
-        return search.run(device, reader)
+        return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device, reader)
+
+
+def _checked_device(out: Path, where: Any) -> Where:
+    """The only device; refuses several, one that this machine lacks, and a folder that holds something else.
+
+    Results in a model's folder would be published with the model.
+    """
+    from costhub.collector.device.local import find_local, local_kind
+    from costhub.hub.catalogue.hubs import CONFIG
+
+    if (out / CONFIG).exists():
+        raise ArgumentError(f"{out} is the folder of a model ({CONFIG}). Choose another for the results.")
+    read_report(out)
+    device = one_device(where)
+    find_local([name for name in local_devices(device) if name != "auto" and local_kind(name) is None])
+    return device
 
 
 @dataclass(frozen=True)
@@ -246,14 +263,6 @@ class _Search:
     options: TuneOptions
     seed: int
     progress: bool
-
-    def __post_init__(self) -> None:
-        """Refuses the folder of a model, with which the results would be published, and that of something else."""
-        from costhub.hub.catalogue.hubs import CONFIG
-
-        if (self.out / CONFIG).exists():
-            raise ArgumentError(f"{self.out} is the folder of a model ({CONFIG}). Choose another for the results.")
-        read_report(self.out)
 
     def run(self, device: Where, reader: Child | None) -> Tuning:
         """Searches, compiles networks, and writes the report."""
@@ -283,7 +292,8 @@ class _Search:
             if networks:
                 log.info("Finding the kernels of %s ...", " and ".join(networks))
             target = json.dumps(measurer.target)
-            jobs += network_jobs(networks, target, self.options.lowering, stages=stages, reader=reader)
+            kernels = network_jobs(networks, target, self.options.lowering, stages=stages, reader=reader)
+            jobs = each_once(jobs, kernels)
             if not jobs:
                 raise no_kernels_error(networks, "tuned")
             warn_of_other_target(out, earlier, device_id, target)

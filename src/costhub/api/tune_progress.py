@@ -50,6 +50,8 @@ class TuneProgress:
         self.last: SearchProgress | None = None
         """The state after the last batch."""
         self._clock, self._start = clock, clock()
+        self._now = self._start
+        """When the last batch ended, so that what follows the search does not count as part of it."""
         self._known: int | None = None
         self._bar = BarWithLines(
             trials, desc="tuning", unit="trial", lines=2, enabled=enabled, every_s=every_s, clock=clock
@@ -72,7 +74,7 @@ class TuneProgress:
 
     def batch(self, state: SearchProgress) -> None:
         """Shows the state of the search after a batch."""
-        self.last = state
+        self.last, self._now = state, self._clock()
         if self._known is None:
             # Programs measured by an earlier run do not count for the time left.
             self._known = state.trials
@@ -91,7 +93,7 @@ class TuneProgress:
     def _left_s(self, state: SearchProgress) -> float | None:
         """Seconds left; None before the first trial of this run."""
         done = state.trials - (self._known or 0)
-        return (self._clock() - self._start) / done * (state.most - state.trials) if done else None
+        return (self._now - self._start) / done * (state.most - state.trials) if done else None
 
     def _tells(self, state: SearchProgress) -> bool:
         """Whether the trials of this run tell how long the others will take."""

@@ -84,8 +84,15 @@ def stopped_before(
     if not earlier or not isinstance(told, dict) or (told.get("rule"), told.get("cap")) != (rule, cap):
         return None
     is_count = isinstance(told.get("trials"), int) and 0 < told["trials"] <= cap
-    own = _of_last_search(earlier["workloads"], earlier.get("earlier", ()))
-    return told if is_count and set(names) == own else None
+    rows, older = _on_device(earlier, str(earlier.get("device")))
+    return told if is_count and set(names) == _of_last_search(rows, older) else None
+
+
+def _on_device(report: Mapping[str, Any], device_id: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The rows of a report that are of a device, and the earlier searches on it."""
+    last = str(report.get("device"))
+    rows = [row for row in report["workloads"] if row.get("device", last) == device_id]
+    return rows, [each for each in report.get("earlier", ()) if each.get("device", device_id) == device_id]
 
 
 def _of_last_search(rows: Iterable[Mapping[str, Any]], older: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -145,8 +152,7 @@ def warn_of_other_model(
     """
     if earlier is None:
         return
-    older = [each for each in earlier.get("earlier", ()) if each.get("device", device_id) == device_id]
-    rows = [row for row in earlier["workloads"] if row.get("device", earlier.get("device")) == device_id]
+    rows, older = _on_device(earlier, device_id)
     searches = [{"model": earlier.get("model"), "workloads": _of_last_search(rows, older)}, *older]
     models = [str(each["model"]) for each in searches if each.get("model") and workloads & set(each["workloads"])]
     others = sorted({model for model in models if model != name})

@@ -70,18 +70,23 @@ def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:
         networks: For each network, the shares of every epoch.
 
     Returns:
-        Layer -> mean over the networks that have it, for the epochs in which all of them were training.
+        Layer -> mean over the networks that have it, for the epochs in which all of them were training. An epoch
+        without the layer counts as 0, since nothing of the layer could stay transferable in it.
 
     Example:
-        >>> by_layer([[{"a": 0.5}, {"a": 0.25}], [{"a": 1.0, "b": 0.0}, {"a": 0.75, "b": 0.5}]])
-        {'a': [0.75, 0.5], 'b': [0.0, 0.5]}
+        >>> by_layer([[{"a": 0.5}, {"a": 0.25}], [{"a": 1.0, "b": 0.5}, {"a": 0.75}]])
+        {'a': [0.75, 0.5], 'b': [0.5, 0.0]}
     """
     layers = dict.fromkeys(layer for epochs in networks for shares in epochs for layer in shares)
     return {
         layer: [
             statistics.fmean(values)
             for values in zip(
-                *([shares[layer] for shares in epochs] for epochs in networks if epochs and layer in epochs[0]),
+                *(
+                    [shares.get(layer, 0.0) for shares in epochs]
+                    for epochs in networks
+                    if any(layer in shares for shares in epochs)
+                ),
                 strict=False,
             )
         ]

@@ -164,16 +164,16 @@ def show(tracker: Tracker, as_json: bool) -> None:
 
 def _with_figures(row: dict[str, Any]) -> dict[str, Any]:
     """The board's row with the figures that only `costhub probe` on the board knows; others have the index as well."""
+    from costhub.collector.device.local import probe_command
     from costhub.hub.catalogue.devices import complete_device_row, find_device
 
     known = complete_device_row(row)
     device = find_device(str(row["device_id"]))
     indexed = device.row() if device else {}
     if known.get("peak_gflops") is None:
-        kind = "" if row["kind"] == "cpu" else f" --kind {row['kind']}"
         click.echo(
             f"{row['device_id']} has not been probed, so models that use a device's figures get the average of others: "
-            f"run `costhub probe{kind}` (25 s) on this board, then serve it again.",
+            f"run `{probe_command(row)}` (25 s) on this board, then serve it again.",
             err=True,
         )
     found = {name: value for name, value in known.items() if row.get(name) is None and indexed.get(name) is None}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,7 @@ from costhub.errors import NetworkError
 
 if TYPE_CHECKING:
     from costhub.api.measuring import BoardsAt
+    from costhub.api.subjects import Subjects
     from costhub.api.tuning import Tuning
 
 EXAMPLE = """
@@ -211,7 +214,7 @@ def command(
         allow_other_kind=allow_other_kind,
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )
-    what, where = [*workloads, *networks, *(each.name for each in find_suites(suites))], _where(device, tracker, key)
+    what, where = _subjects(workloads, networks, suites, out), _where(device, tracker, key)
     with saying_what_is_kept(out), interruptible():
         tuning = tune(what, out, trials=trials, model=model_name, device=where, options=options, seed=seed)
     _report(tuning, as_json=as_json)
@@ -223,6 +226,14 @@ def _report(tuning: Tuning, *, as_json: bool) -> None:
     wrong = [network.error for network in tuning.networks if network.error]
     if wrong:
         raise NetworkError(" ".join(wrong))
+
+
+def _subjects(workloads: Sequence[str], networks: Sequence[str], suites: Sequence[str], out: Path) -> Subjects:
+    """What is named; a suite may have the name of a network, and `all` exists for both."""
+    from costhub.api.subjects import read_subjects
+
+    named = read_subjects([*workloads, *(each.name for each in find_suites(suites))], out)
+    return replace(named, networks=(*named.networks, *networks))
 
 
 def _where(device: str, tracker: str | None, key: str | None) -> str | BoardsAt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import statistics
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
@@ -18,10 +19,11 @@ from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import join_networks, module_from_json, module_to_json, workload_row
 from costhub.errors import WorkloadError
-from costhub.isolation.child import WITHOUT_TORCH, Child, ChildError
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import load_tvm
+from costhub.isolation.child import ChildError
+from costhub.isolation.tvm_children import tvm_child
+from costhub.terminal_text import counted
 
+log = logging.getLogger("costhub")
 PARENTS = 8
 _REPLAY_S = 60.0
 
@@ -80,6 +82,8 @@ class QueuedWorkload:
             programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
         except WorkloadError as error:
             programs, self.problem = [], str(error)
+        if not programs and not self.attempts and self.problem is None:
+            self.problem = "TVM rejected every program drawn from the design space of this workload."
         self.attempts += len(programs)
         self.exhausted = not programs
         return programs
@@ -138,6 +142,13 @@ def make_queue(
     queue: dict[str, QueuedWorkload] = {}
     put = put_workloads(workloads, folder)
     held = _measured(folder, device_id, {key for key, _ in put})
+    strange = sum((row["space"] or DEFAULT) != space for rows in held.values() for row in rows)
+    if strange:
+        log.warning(
+            "%s already holds %s of these workloads from design spaces other than %s. They count as trials, so fewer "
+            "new programs are measured, or none. To collect from %s only, choose another folder.",
+            *(folder.path, counted(strange, "program"), space, space),
+        )
     for position, (workload, (key, mod)) in enumerate(zip(workloads, put, strict=True)):
         if key in queue:
             continue
@@ -195,7 +206,7 @@ def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list
 
 def _replayable(module_json: str, traces: Sequence[str], target_kind: str) -> list[bool]:
     """Which traces TVM replays on a module; none if it crashes on them."""
-    with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS) as child:
+    with tvm_child() as child:
         try:
             return child.call(which_replay, module_json, tuple(traces), target_kind, timeout_s=_REPLAY_S)
         except ChildError:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from costhub.dataset.schema import DOC_KEY, SCHEMA_VERSION, TABLES, stored_schema
+from costhub.dataset.shards.shard import MOST_SHARD_BYTES
 from costhub.dataset.shards.shard_set import shard_paths
 from costhub.dataset.splits.split import SPLITS_FOLDER, list_splits, load_split
 from costhub.errors import DataError
@@ -120,6 +121,8 @@ def croissant_differences(folder: Path) -> list[str]:
         listed = {
             each["contentUrl"]: each["sha256"] for each in content["distribution"] if each["@type"] == "cr:FileObject"
         }
+        if not all(isinstance(text, str) for pair in listed.items() for text in pair):
+            raise TypeError("names and hashes must be strings")
     except (DataError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ["It is not a Croissant document that costhub wrote."]
     present = dict(_described(folder))
@@ -133,9 +136,9 @@ def croissant_differences(folder: Path) -> list[str]:
 
 
 def _hash_of(file: Path) -> str | None:
-    """The SHA-256 of a file; None for a pipe, a device or a dead link, which no document can list."""
+    """The SHA-256 of a file; None for what no document lists: a pipe, a device, a dead link, or more than any shard."""
     try:
-        return hash_regular(file, error=DataError)[0]
+        return hash_regular(file, limit=MOST_SHARD_BYTES, error=DataError)[0]
     except (DataError, OSError):
         return None
 

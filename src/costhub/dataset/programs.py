@@ -89,7 +89,7 @@ class Programs:
     def __repr__(self) -> str:
         """A one-line summary: numbers of programs, workloads, devices and rows, without the arrays."""
         workloads = len(np.unique(self.workload))
-        devices = ", ".join(sorted({self.device_ids[number] for number in np.unique(self.device)} - {""}))
+        devices = ", ".join(self.measured_on)
         where, layout = f" on {devices}" if devices else "", f" of {self.spec}" if self.spec else ""
         return f"Programs({self.n:,} of {workloads} workloads{where}, with {len(self.rows):,} rows{layout})"
 
@@ -153,6 +153,11 @@ class Programs:
     def n(self) -> int:
         """Number of programs."""
         return len(self.counts)
+
+    @property
+    def measured_on(self) -> tuple[str, ...]:
+        """Sorted ids of the devices that at least one of the programs ran on; `device_ids` may name more."""
+        return tuple(sorted({self.device_ids[number] for number in np.unique(self.device)} - {""}))
 
     @property
     def is_ok(self) -> BoolArray:

@@ -109,7 +109,8 @@ class RemoteFolder(FolderTables):
         return sorted(
             path
             for path in paths
-            if fnmatchcase(path.rsplit("/", 1)[-1], SHARD_PATTERN) and path.count("/") == base.count("/") + depth
+            # `find` may return the base in another form, such as an absolute path or without its protocol.
+            if fnmatchcase(path.rsplit("/", 1)[-1], SHARD_PATTERN) and path.split("/")[-1 - depth :][:1] == [table]
         )
 
     def _read_small(self, table: str, columns: Sequence[str] | None) -> pa.Table:

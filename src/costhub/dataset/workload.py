@@ -35,10 +35,22 @@ def module_from_json(text: str) -> Any:
             f"tvm.ir.save_json(module) in TVM {tvm.__version__}."
         ) from error
     if isinstance(mod, tvm.tirx.PrimFunc):
-        mod = tvm.IRModule({"main": mod.with_attr("global_symbol", "main")})
+        mod = module_of(mod)
     if not isinstance(mod, tvm.IRModule) or "main" not in [g.name_hint for g in mod.get_global_vars()]:
         raise WorkloadError("The JSON does not hold a module with a function named 'main', which a workload must be.")
     return mod
+
+
+def module_of(function: Any) -> Any:
+    """A function (``tvm.tirx.PrimFunc``) as a workload, in the form that TVM's own operators have.
+
+    The function is called main and marked as having arguments that do not overlap (``tirx.noalias``).
+    `_normalize_mod` in TVM's ``tune_context.py`` does the same to a function, so its records are found under this
+    workload.
+    """
+    import tvm
+
+    return tvm.IRModule({"main": function.with_attr({"global_symbol": "main", "tirx.noalias": True})})
 
 
 def check_module_text(text: str) -> None:

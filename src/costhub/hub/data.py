@@ -25,7 +25,7 @@ from costhub.hub.catalogue.hubs import dataset_folders, folders_with, hubs_searc
 from costhub.hub.catalogue.names import LISTING, parse_name, resolve_device
 from costhub.hub.remote.address import Address, AddressError
 from costhub.hub.remote.hugging_face import readable_errors
-from costhub.hub.remote.watch import sound_answers, watched
+from costhub.hub.remote.watch import ANSWER_S, answered_within, sound_answers, watched
 from costhub.names import close_names
 
 SHARD_PATTERNS = ["*/train-*.parquet"]
@@ -80,7 +80,7 @@ def locate_data(where: str | Path) -> Iterator[DataAddress]:
     ):
         place = _on_hugging_face(address)
     # Around the block only what the client itself raises: errors of the caller are not answers of the hub.
-    with readable_errors(address.name, address.revision, DataError):
+    with readable_errors(address.name, address.revision, DataError), answered_within(ANSWER_S):
         yield place
 
 

@@ -251,11 +251,6 @@ class ChildPool:
             raise
 
 
-def load_tvm() -> None:
-    """Imports TVM, for `prepare`: this takes seconds, which then do not count towards any call."""
-    import tvm  # noqa: F401
-
-
 def echo(value: Any) -> Any:
     """Returns its argument; for examples and tests."""
     if isinstance(value, dict) and "sleep_s" in value:

@@ -115,7 +115,7 @@ def check_replaceable(folder: str | Path) -> None:
     folder = Path(folder)
     if not folder.exists() and not folder.is_symlink():
         return
-    if folder.samefile(os.curdir):
+    if folder.exists() and folder.samefile(os.curdir):
         raise ModelError(
             f"{folder} is the current folder. A model replaces a whole folder, and you would be left in one that is "
             "gone: give the name of another folder."
@@ -124,7 +124,7 @@ def check_replaceable(folder: str | Path) -> None:
         empty = not any(folder.iterdir())
         if not empty:
             _read_config(folder)
-    except (ModelError, NotADirectoryError, FileNotFoundError) as error:
+    except (ModelError, OSError) as error:
         raise ModelError(f"{folder} exists and is not a model folder; give the name of a new folder.") from error
 
 

@@ -135,13 +135,14 @@ def imported(reference: str) -> Any:
             spec.loader.exec_module(module)
         else:
             module = import_module(place)
-        return getattr(module, name)
     except CosthubError:
         raise
-    except AttributeError as error:
-        raise ArgumentError(f"{place} has nothing named {name}; give FILE.py:NAME or MODULE:NAME.") from error
     except (Exception, SystemExit) as error:
         raise ArgumentError(f"{reference} cannot be imported: {class_and_line(error)}") from error
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        raise ArgumentError(f"{place} has nothing named {name}; give FILE.py:NAME or MODULE:NAME.") from error
 
 
 def name_of(model: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
-from costhub.models.compound.members import MemberSpec, load_members, save_members, update_members
+from costhub.models.compound.members import MemberSpec, load_members, member_folder, save_members, update_members
 from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error
 from costhub.models.options import check_ranges, check_width, parse_options
 from costhub.models.protocol import CostModel, Scores
@@ -77,7 +77,8 @@ class Ensemble(CostModel):
         members = self._new_members(self.options)
         seeds = np.random.SeedSequence(seed).generate_state(len(members))
         with bar(len(members), desc="training", unit="model", enabled=progress) as progress_bar:
-            for member, own_seed in zip(members, map(int, seeds), strict=True):
+            for i, (member, own_seed) in enumerate(zip(members, map(int, seeds), strict=True)):
+                member.checkpoint = member_folder(self.checkpoint, i)
                 drawn = bootstrap(train, np.random.default_rng(own_seed))
                 member.fit(drawn, valid, seed=own_seed, progress=False)
                 progress_bar.update()

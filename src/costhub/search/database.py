@@ -16,9 +16,9 @@ from costhub.dataset.trace import brings_code, check_positions
 from costhub.dataset.workload import why_refused
 from costhub.errors import DataError, WorkloadError, last_line
 from costhub.files import open_regular
-from costhub.isolation.child import WITHOUT_TORCH, CallFailed, Child, ChildDied, ChildTimeout
+from costhub.isolation.child import CallFailed, ChildDied, ChildTimeout
 from costhub.isolation.limits import FOR_STRANGERS, MAPPED_BYTES_PER_CPU, Limits
-from costhub.isolation.pool import load_tvm
+from costhub.isolation.tvm_children import tvm_child
 from costhub.search.strategies.search_space import DatabaseRecord, read_records
 
 FILES = (WORKLOADS_FILE, RECORDS_FILE)
@@ -189,7 +189,7 @@ def _try_database(folder: Path) -> None:
         return
     file, limit_s = workloads, _WORKLOADS_S
     try:
-        with Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=_limits()) as child:
+        with tvm_child(limits=_limits()) as child:
             if _size(workloads) and (why := child.call(unreadable_workload, os.fspath(file), timeout_s=limit_s)):
                 raise DataError(f"{file} cannot be read ({why}). {_DOCTOR}")
             if _size(records):

@@ -90,9 +90,8 @@ class SearchTask:
             strategy = strategy.sized(space.name)
         _SILENT.setLevel(logging.ERROR)
         with meter.stages.during(EVOLUTION), _search_errors(), uninterrupted():
-            (function,) = mod.functions.values()
             self._context = ms.TuneContext(
-                function,
+                mod,  # not its function: TVM adds attributes to that, and records would belong to another workload
                 target=self.target,
                 space_generator=space.generator(self.target),
                 search_strategy=strategy.to_tvm(),

@@ -13,6 +13,7 @@ from costhub.collector.measurer import BuiltProgram, Measurer
 from costhub.collector.propose.spaces import space_for
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json
+from costhub.errors import ArgumentError
 from costhub.names import check_different
 from costhub.registry import Registry
 from costhub.search.database import SearchDatabase, SearchFolder
@@ -110,6 +111,11 @@ def tune_all(
     Raises:
         CosthubError: As for `tune`, or a WorkloadError if two jobs have the same name.
     """
+    if len(measurer.devices) != 1:
+        raise ArgumentError(
+            f"A search is for exactly one device, and this measurer has {len(measurer.devices)}: open one measurer for "
+            "each device."
+        )
     _check_jobs(jobs, measurer.target["kind"])
     with ExitStack() as held:
         folder = out if isinstance(out, SearchFolder) else held.enter_context(SearchFolder(out))

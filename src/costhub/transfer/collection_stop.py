@@ -46,6 +46,7 @@ class LearningCurve:
     """What each test showed: the share of pairs in the right order, minus that of the trees from one test earlier."""
     _counts: dict[str, int] = field(default_factory=dict)
     _next: int = LEAST
+    _held: int = 0
     _models: list[CostModel] = field(default_factory=list)
 
     def reason_to_stop(self, done: int) -> str | None:
@@ -56,8 +57,13 @@ class LearningCurve:
         """
         if done < self._next:
             return None
-        self._next = math.ceil(done * GROWTH)
         programs = self.read()
+        # Programs of earlier runs count, too, so a resumed collection needs more new ones to grow by a quarter.
+        missing = math.ceil(GROWTH * self._held) - programs.n
+        if missing > 0:
+            self._next = done + missing
+            return None
+        self._next, self._held = done + math.ceil((GROWTH - 1) * programs.n), programs.n
         self._test(programs.select(self._new(programs)))
         self._learn(programs)
         if len(self.gains) < 2 or max(self.gains[-2:]) >= self.worth:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,16 @@ def test_workers_with_two_targets_are_refused() -> None:
         cluster._agreed(TwoWorkers(one, other), "auto")  # type: ignore[arg-type]
     same = dict(reversed(one.items()))
     assert cluster._agreed(TwoWorkers(one, same), "auto").target == one  # type: ignore[arg-type]
+
+
+def test_the_caches_of_a_gpu_are_not_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = WorkerFacts("nvidia-x", {"kind": "cuda"}, measuring_versions())
+    monkeypatch.setattr(cluster, "_connected", lambda _: nullcontext())
+    monkeypatch.setattr(cluster, "_agreed", lambda *_: facts)
+
+    with pytest.raises(ArgumentError, match="not a GPU's: leave --flush-caches out"):
+        collect_on_cluster(WORKLOADS, tmp_path / "d", "tcp://a:1", options=CollectOptions(flush_caches=True))
+    assert not (tmp_path / "d").exists()
 
 
 def test_what_cannot_be_done_is_refused_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

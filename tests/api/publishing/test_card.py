@@ -26,6 +26,9 @@ _measured = runpy.run_path(str(Path(__file__).parents[2] / "cli/measured_folder.
 build_data, train_model = _measured["build_data"], _measured["train_model"]
 
 
+WORKLOADS_HELD_OUT = ["id-conv2d0", "id-matmul0"]
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = build_data(tmp_path_factory.mktemp("measured") / "data")
@@ -61,6 +64,17 @@ def test_data_give_a_card_with_the_figures_of_evaluate(bare: Path, data: Path) -
     frame = made.to_pandas()
     assert list(frame["workload"]) == ["conv2d0", "matmul0"]
     assert frame["pairwise"].mean() == pytest.approx(made.totals["pairwise"])
+
+
+def test_new_figures_are_of_the_data_they_come_from_and_of_nothing_else(bare: Path, data: Path) -> None:
+    config = json.loads((bare / "config.json").read_text())
+    config |= {"test_datasets": ["lab/elsewhere@aea010585955"], "test_workloads": ["id-matmul2"]}
+    (bare / "config.json").write_text(json.dumps(config))
+
+    made = card(bare, data)
+
+    assert (read_config(bare)["test_datasets"], read_config(bare)["test_workloads"]) == ([], WORKLOADS_HELD_OUT)
+    assert "lab/elsewhere" not in made.path.read_text()
 
 
 def test_a_split_chooses_what_the_figures_are_of(bare: Path, data: Path) -> None:

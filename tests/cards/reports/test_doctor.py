@@ -4,6 +4,7 @@ from pathlib import Path
 
 from costhub.cards.reports.doctor import doctor_text
 from costhub.dataset.doctor.coverage import KernelCoverage, NetworkCoverage
+from costhub.dataset.doctor.database_rules import MOST_FINDINGS
 from costhub.dataset.doctor.examine import Examination
 
 
@@ -21,6 +22,14 @@ def test_findings_stand_with_their_first_places_and_what_to_do() -> None:
     assert "... and 2 more" in text
     assert text.count("To do:") == 1
     assert text.endswith("tuned: 5 errors, 0 warnings, 1 note.")
+
+
+def test_more_places_than_are_kept_are_not_promised() -> None:
+    found = Examination(Path("tuned"), lines=2000)
+    for number in range(MOST_FINDINGS + 500):
+        found.log.add("DB02", f"line {number}", "blank")
+
+    assert "... and 1,497 more; --json lists only the first 1,000 of 1,500" in doctor_text(found, None)
 
 
 def test_what_a_stranger_wrote_does_not_paint_the_terminal() -> None:

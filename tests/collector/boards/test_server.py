@@ -65,7 +65,7 @@ def test_without_a_tracker_no_board_is_served(free_port: FreePort) -> None:
         pass
 
 
-@pytest.mark.parametrize("key", ["k\u00fcche", "", "a" * 201, "pi\n4"])
+@pytest.mark.parametrize("key", ["k\u00fcche", "", "a" * 201, "pi\n4", "pi 4"])
 def test_a_key_that_a_tracker_would_not_give_back_is_refused(key: str) -> None:
     nobody = Tracker("127.0.0.1", 1)
     with pytest.raises(ArgumentError, match="cannot be the key of boards"), board_server(nobody, key):

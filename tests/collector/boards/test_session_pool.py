@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from costhub.collector.boards.server import RunningServer
 from costhub.collector.boards.session_pool import SessionPool
-from costhub.collector.boards.tracker import Tracker
+from costhub.collector.boards.tracker import Lease, Tracker
 from costhub.errors import MeasureError
 
 KEY = "test"
@@ -53,6 +54,23 @@ def test_no_board_is_a_sentence(pool: SessionPool, monkeypatch: pytest.MonkeyPat
         pool.session(20.0),
     ):
         pass
+
+
+def test_a_board_that_fails_at_once_is_not_waited_for_any_longer(
+    tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Lease] = []
+
+    def take(self: Tracker, key: str, *, give_up: Any) -> Lease:
+        taken.append(Lease("127.0.0.1", 1, "x"))
+        assert len(taken) < 50, "it would never end"
+        return taken[-1]
+
+    monkeypatch.setattr(Tracker, "take", take)
+    pool = SessionPool(tracker, "full-disk", board_wait_s=0.6)
+    with pytest.raises(MeasureError, match=r"became free within 0\.6 s.*did not open a session"), pool.session(20.0):
+        pass
+    pool.close()
 
 
 def test_closing_ends_the_wait_for_a_board(tracker: Tracker) -> None:

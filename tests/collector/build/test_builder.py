@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -208,6 +209,13 @@ def test_a_full_disk_ends_the_builds_whether_the_linker_says_so_or_llvm_dies_of_
         with pytest.raises(MeasureError, match=r"disk of .* is full .*LLVM ERROR"):
             builder.build([programs[0].module_json])
         assert not [path for path in builder._scratch.path.iterdir() if path.is_dir()]
+
+        def full(path: str) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        monkeypatch.setattr("costhub.collector.build.builder.os.mkdir", full)
+        with pytest.raises(MeasureError, match=r"disk of .* is full .*No space left"):
+            builder.build([programs[0].module_json])
 
 
 def test_a_program_for_a_gpu_becomes_a_library_without_a_driver_or_a_compiler(

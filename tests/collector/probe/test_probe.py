@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from costhub.collector.device.cpu_state import pick_cpus, tvm_threads
+from costhub.collector.device.cpu_state import ONE_CPU_PER_THREAD, pick_cpus, tvm_threads
 from costhub.collector.device.local import local_target
 from costhub.collector.probe.probe import PASSES, PEAK_COLUMNS, better, describe_method, probe
 from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
@@ -118,6 +119,18 @@ def test_the_child_computes_on_the_cores_it_was_given(target: str) -> None:
         assert os.sched_getaffinity(child.pid) == set(pick_cpus(1))
         for task in os.listdir(f"/proc/{child.pid}/task"):
             assert os.sched_getaffinity(int(task)) == set(pick_cpus(1))
+
+
+def test_tvms_own_threads_are_bound_to_those_cores(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[Any] = []
+    monkeypatch.setattr("costhub.collector.run.runner.use_cpus", bound.append)
+    monkeypatch.setattr("tvm.get_global_func", lambda name: lambda *arguments: bound.append((name, *arguments)))
+    threads = min(2, len(pick_cpus(2)))
+
+    prepare_probe(ProbeSetting(target, "cpu", threads, 1 << 20))
+
+    cpus = pick_cpus(threads)
+    assert bound == [cpus, ("runtime.config_threadpool", ONE_CPU_PER_THREAD, threads, [str(cpu) for cpu in cpus])]
 
 
 @pytest.mark.parametrize(

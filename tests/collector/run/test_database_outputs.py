@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costhub.collector.build.builder import Builder
-from costhub.collector.run.database_outputs import compare_outputs, is_of_this_machine
+from costhub.collector.run.database_outputs import _chosen, compare_outputs, is_of_this_machine
 from costhub.dataset.doctor.examine import Examination, examine_database
 
 RECORDS = "database_tuning_record.json"
@@ -68,6 +68,21 @@ def test_only_the_fastest_of_each_workload_are_run(folder: Path) -> None:
     report = compare_outputs(examine(folder), best=1, progress=False)
 
     assert (report.right, report.wrong, report.not_run) == (1, 1, 0)
+
+
+def test_the_fastest_is_the_one_that_tvm_would_take(folder: Path) -> None:
+    lines = [json.loads(line) for line in (folder / RECORDS).read_text().splitlines()]
+    of_first = [number for number, line in enumerate(lines, start=1) if line[0] == 0]
+    for number in of_first:
+        lines[number - 1][1][1] = [2e-3, 2e-3, 2e-3]
+    steady, fitful = of_first[:2]
+    lines[steady - 1][1][1] = [1e-3, 1e-3, 1e-3]
+    lines[fitful - 1][1][1] = [5e-4, 5e-4, 9e-3]  # the smallest median, but not the smallest mean
+    (folder / RECORDS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    chosen = _chosen(examine(folder), 1)
+
+    assert (steady in chosen, fitful in chosen) == (True, False)
 
 
 def test_a_database_of_several_targets_holds_processes_for_one_at_a_time(

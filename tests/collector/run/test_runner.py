@@ -8,6 +8,7 @@ import subprocess
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from costhub.collector.device.cpu_state import physical_cpus, usable_cpus
 from costhub.collector.propose.sampler import Program, Sampler
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.output_check import default_program
-from costhub.collector.run.runner import Runner, run_default, time_program
+from costhub.collector.run.runner import Runner, RunResult, run_default, time_program
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError
 from costhub.isolation.limits import Limits
@@ -194,6 +195,28 @@ def test_a_default_program_that_does_not_run_is_not_run_again(target: str, monke
         monkeypatch.setattr(runner, "_result", lambda *_: pytest.fail("it was run again"))
         assert runner.expected("/no/such/library.so", (), reduction=1) == first
     assert first.status != "ok"
+
+
+def test_a_default_program_that_ran_once_and_no_longer_does_costs_the_comparison_only(
+    builder: Builder, target: str, programs: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = default_program(find_workload("matmul.128x128x128").module(), target)
+    first, other = (built.artifact or "" for built in builder.build([default.module_json, programs[0].module_json]))
+    result = Runner._result
+
+    def slow_default(self: Runner, function: Any, timeout_s: float) -> RunResult:
+        is_default = function.func is run_default
+        return RunResult("run_timeout", (), timeout_s, "killed") if is_default else result(self, function, timeout_s)
+
+    with Runner(target, evaluator=Evaluator(repeat=1, min_repeat_ms=1)) as runner:
+        assert runner.expected(first, default.arguments, reduction=default.reduction).status == "ok"
+        runner._child.kill()
+        monkeypatch.setattr(Runner, "_result", slow_default)
+
+        ran = runner.run(other, programs[0].arguments, check=True)
+        again = runner.run(other, programs[0].arguments, check=True)
+
+    assert [(each.status, each.output_checked) for each in (ran, again)] == [("ok", False)] * 2
 
 
 def test_wrong_outputs_are_a_status_and_no_latency(

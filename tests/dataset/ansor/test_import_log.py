@@ -55,6 +55,14 @@ def write(path: Path, *lines: bytes) -> Path:
     return path
 
 
+def test_a_program_that_fails_twice_has_failed_twice(tmp_path: Path) -> None:
+    lines = [record(MATMUL, Tiles().steps(), 1e-3, error) for error in (3, 7, 7)]
+
+    report = run(write(tmp_path / "a.log", *lines), tmp_path / "out")
+
+    assert (report.failed, report.duplicates, report.refused) == (2, 1, 0)
+
+
 @pytest.mark.slow
 def test_records_become_programs_with_the_same_launch(tmp_path: Path) -> None:
     other = Tiles(spatial=((4, 1, 8, 1, 2), (2, 2, 16, 2, 1)), vectors=(1, 3), unroll=512)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from costhub.dataset.check import folder as reader_module
 from costhub.dataset.check.files import Listing, TableFile
 from costhub.dataset.check.folder import Reader, check_folder, time_limit_s
 from costhub.dataset.check.measurements import CheckContext
+from costhub.dataset.check.rule import Breach
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import stored_schema, table_from_rows
 from costhub.dataset.shards.shard import (
@@ -61,6 +63,35 @@ def test_a_file_that_takes_too_long_is_a_breach_and_the_next_is_read(
     assert (breach.rule, breach.where, piece.is_last) == ("CH001", slow.where, True)
     assert "took more than 10 s" in breach.message
     assert len(again) == 3
+
+
+def test_what_is_done_between_the_pieces_of_a_file_takes_none_of_its_time(
+    damaged: Any, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = 0.0
+    monkeypatch.setattr(reader_module.time, "monotonic", lambda: time.perf_counter() + passed)
+    pieces = reader.read(sources(damaged.path)[2], 0, lambda _: None)
+
+    found = [next(pieces)]
+    passed = 1000.0
+    found += pieces
+
+    assert [piece.is_last for piece in found] == [False, False, True]
+    assert sum(piece.rows for piece in found[1:]) == len(damaged.rows())
+
+
+def test_modules_that_cannot_be_read_are_told_by_the_deep_rules(damaged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Reader.read
+
+    def torn(self: Reader, source: TableFile, number: int, on_rows: Any, *, as_dicts: bool = False) -> Any:
+        if as_dicts:
+            yield reader_module.FileChunk(breaches=[Breach("CH001", source.where, "torn")], is_last=True)
+        else:
+            yield from read(self, source, number, on_rows)
+
+    monkeypatch.setattr(Reader, "read", torn)
+
+    assert "torn" in [finding.message for finding in check_folder(damaged.path, deep=True, progress=False)]
 
 
 class Counting(Reader):

@@ -10,9 +10,11 @@ import pytest
 from costhub.dataset.doctor import examine as module
 from costhub.dataset.doctor import verdicts as cached
 from costhub.dataset.doctor.examine import examine_database
+from costhub.dataset.doctor.in_children import examine_records
 from costhub.dataset.doctor.verdicts import Verdict, Verdicts
 from costhub.dataset.metaschedule.import_pool import ImportPool
 from costhub.files import CACHE_VARIABLE
+from costhub.isolation.pool import STARVED, ChildPool, LostCall
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,24 @@ def test_an_interrupted_examination_goes_on_where_it_stopped(
 
     assert 0 < sum(again) <= 8
     assert (len(found.records), found.log.findings()) == (12, [])
+
+
+def test_a_busy_machine_leaves_no_verdict(search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, tried = search.write(tmp_path / "db"), ChildPool._try
+
+    def starved(self: ChildPool, child: Any, function: Any, args: Any, timeout_s: float) -> Any:
+        has_traces = function is examine_records and args[2]
+        return LostCall(STARVED) if has_traces else tried(self, child, function, args, timeout_s)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ChildPool, "_try", starved)
+        found = examine_database(folder, workers=1, progress=False)
+    assert (len(found.records), found.log.counts["DB06"]) == (0, 12)
+    assert "too busy" in found.log.findings()[0].message
+
+    again = examine_database(folder, workers=1, progress=False)
+
+    assert (len(again.records), again.log.findings()) == (12, [])
 
 
 def test_a_second_examination_replays_nothing_and_finds_the_same(

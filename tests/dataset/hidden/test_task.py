@@ -115,6 +115,18 @@ def test_a_task_is_written_once_and_the_latencies_elsewhere(task: HiddenTask, ch
     assert not (place / "new").exists()
 
 
+def test_a_task_that_nobody_could_open_is_not_written(
+    task: HiddenTask, chosen: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.dataset.hidden.task.MOST_PROGRAMS", 2)
+    place = task.path.parent
+
+    with pytest.raises(DataError, match="do not fit into a task, which holds at most 2 programs"):
+        hide_latencies(DATA, place / "new", place / "new.csv", name="", devices={DEVICE}, workloads=chosen)
+    assert not (place / "new").exists()
+    assert not (place / "new.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("file", "change", "words"),
     [

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split import Split, WorkloadFingerprint, split_text
+from costhub.dataset.splits.split import Split, WorkloadFingerprint, put_split, split_text
 from costhub.dataset.splits.split_rules import (
     TENSET_NETWORKS,
     leave_one_out,
@@ -220,6 +220,19 @@ def test_both_sides_need_a_device(hold_out: list[str]) -> None:
 def test_a_name_from_strangers_becomes_that_of_a_file() -> None:
     assert split_by_network(used_by(("../ViT S/16",), ()), ["../vit s/16"]).name == "network-..-ViT-S-16"
     assert isinstance(split_by_network(used_by(("a",), ()), ["a"]), Split)
+
+
+def test_many_names_held_out_still_name_a_file(tmp_path: Path) -> None:
+    names = [f"a-network-with-a-long-name-{number}" for number in range(12)]
+    rows = used_by(*((name,) for name in names), ())
+    one, other = split_by_network(rows, names), split_by_network(rows, names[1:])
+
+    assert put_split(tmp_path, one) == put_split(tmp_path, split_by_network(rows, names[::-1]))
+    assert put_split(tmp_path, other) != put_split(tmp_path, one)
+    by_device = split_by_device(
+        ["w"], [*names, "last"], names, workloads=Split("workload-120-seed0", ("w",), ("v",), 0)
+    )
+    assert put_split(tmp_path, by_device).is_file()
 
 
 def test_folds_test_on_every_workload_once_and_share_out_the_families() -> None:

@@ -45,6 +45,9 @@ def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("HOME", str(tmp_path))
 
     assert parse_address("~/model") == parse_address("local-dir:~/model")
+    for text in ("~no-such-user/model/", "local-dir:~no-such-user/model"):
+        with pytest.raises(AddressError, match=r"The ~ in ~no-such-user/model/? stands for a home folder"):
+            parse_address(text)
     assert parse_address("~/model").name == str(tmp_path / "model")
 
 

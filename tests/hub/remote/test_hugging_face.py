@@ -211,7 +211,7 @@ def test_without_a_listing_only_the_cache_is_used(
     done = pull("hf-hub:acme/one-mlp")
 
     assert fault.times == 0
-    assert done.code == 2
+    assert done.code == 1
     assert "could not be fetched" in done.err.splitlines()[-1]
     assert [request for request in server.requests if "/resolve/" in request] == []
     assert pull("hf-hub:acme/one-mlp").code == 0
@@ -222,6 +222,6 @@ def test_a_hub_that_cannot_be_reached_is_a_sentence(pull: Run, monkeypatch: pyte
 
     done = pull("hf-hub:acme/one-mlp")
 
-    assert done.code == 2
+    assert done.code == 1  # trying again may help
     assert "could not be fetched from http://127.0.0.1:9" in done.err
     assert len(done.err.splitlines()) == 1

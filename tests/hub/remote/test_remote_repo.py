@@ -56,6 +56,21 @@ def test_a_size_that_no_file_has_is_a_sentence(repo: RemoteRepo, size: Any, monk
         repo.head()
 
 
+def test_a_listing_that_was_cut_short_is_none(
+    repo: RemoteRepo, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hugging_face.commit(f"datasets/{repo.name}", {f"measurements/a/{number}.bin": b"x" for number in range(4)})
+    monkeypatch.setattr("costhub.hub.remote.remote_repo.MOST_LISTED", 5)
+
+    with pytest.raises(HubError, match="lists 5 files and folders or more"):
+        repo.head()
+
+
+def test_a_revision_that_there_is_not_is_said_to_be_none(repo: RemoteRepo) -> None:
+    with pytest.raises(HubError, match="does not have the revision asked for"):
+        repo.head("v99")
+
+
 def test_git_names_files_as_we_do(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"hello\n")
 

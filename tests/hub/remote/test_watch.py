@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from costhub.errors import CosthubError, HubError
+from costhub.hub.data import load_measurements
 from costhub.hub.pull import pull
 from costhub.hub.remote import watch as module
 from costhub.hub.remote.remote_repo import RemoteRepo
@@ -130,6 +132,40 @@ def test_a_server_that_says_nothing_is_not_waited_for(
 
     with pytest.raises(CosthubError, match="could not be fetched"):
         pull(ADDRESS, out=tmp_path / "out")
+
+
+def silent_at(part: str) -> Trick:
+    return lambda request: part in request.path and (threading.Event().wait(3) or request._cut() or True)
+
+
+def test_a_server_that_is_silent_while_something_is_written_is_not_waited_for(
+    lying: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.hub.remote.remote_repo.WRITE_S", 1.0)
+    repo, file = RemoteRepo(REPO, "model"), tmp_path / "x.json"
+    file.write_text("{}")
+    head = repo.head()
+    assert head is not None
+    lying(silent_at("/commit/"))
+
+    begun = time.monotonic()
+    with pytest.raises(HubError, match="could not be reached"):
+        repo.commit(head, {"x.json": file}, [], message="m")
+    assert time.monotonic() - begun < 2.9  # it would answer after 3 s
+
+
+def test_a_server_that_is_silent_while_data_are_read_is_not_waited_for(
+    lying: Any, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hugging_face.commit("datasets/acme/cpu0", {"measurements/a/train-00000-of-00001.parquet": b"x"})
+    monkeypatch.setattr("costhub.hub.data.ANSWER_S", 0.3)
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the client asks six times, longer and longer apart
+    lying(silent_at("/tree/"))
+
+    begun = time.monotonic()
+    with pytest.raises(HubError, match="could not be fetched"):
+        load_measurements("hf-hub:acme/cpu0")
+    assert time.monotonic() - begun < 2.9
 
 
 def test_a_sound_hub_is_believed_also_where_a_file_moves(lying: Any, tmp_path: Path, hugging_face: Any) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,31 @@ def test_another_device_under_the_same_name_is_refused() -> None:
 
     assert [weight for weight, what in slower if "times as long here" in what] == ["refuse"]
     assert [weight for weight, what in other_order if "rank differently" in what] == ["refuse"]
+
+
+def test_equal_latencies_agree_with_no_order_and_hide_no_other_workload() -> None:
+    def of_third(prefix: str, latencies: Sequence[float]) -> pa.Table:
+        made = [
+            {
+                "record_id": f"{prefix}{n}",
+                "program_id": f"p{n}",
+                "workload_id": "w9",
+                "status": "ok",
+                "run_s": [latency],
+            }
+            for n, latency in enumerate(latencies, start=900)
+        ]
+        return pa.Table.from_pylist(made).select(list(COMPARED_COLUMNS))
+
+    rising, level = [1e-3 * number for number in range(1, 7)], [2e-3] * 6
+    held, new = rows(), rows(prefix="n", seed=1, order=-1, factor=0.02)
+
+    hidden = compare_device(
+        "cpu", pa.concat_tables([new, of_third("n", level)]), pa.concat_tables([held, of_third("r", rising)])
+    )
+    assert [reason.weight for reason in judge(hidden) if "rank differently" in reason.what] == ["refuse"]
+    assert compare_device("cpu", of_third("n", level), of_third("r", rising)).agreement == 0.0
+    assert compare_device("cpu", of_third("n", rising), of_third("r", level)).agreement is None
 
 
 def test_a_workload_far_faster_than_known_deserves_a_look() -> None:

@@ -100,7 +100,7 @@ def test_a_path_names_none() -> None:
         ("hf-hub:acme/data@refs/pr/0", "does not name a pull request"),
         ("https://example.org/x", "does not name a pull request"),
         ("https://example.org/datasets/acme/data/discussions/1", "is not at"),
-        ("hf-hub:acme/data@refs/pr/9", "has no pull request 9|answered 404|not exist"),
+        ("hf-hub:acme/data@refs/pr/9", "has no pull request 9"),
         ("hf-hub:acme/nothing@refs/pr/1", "does not exist"),
     ],
 )
@@ -217,7 +217,7 @@ def test_what_lies_outside_the_contribution_is_refused_or_told(offered: Any, hug
     assert [r.weight for r in reasons if "README.md" in r.what] == ["look"]
 
     hugging_face.change(REPO, {"loader.py": b"boom"}, ref="refs/pr/1", message="code")
-    with pytest.raises(RefusedError, match=r"also adds loader\.py"):
+    with pytest.raises(RefusedError, match=r"also holds loader\.py"):
         find_pull_request(address)
 
 

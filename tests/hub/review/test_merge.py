@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +110,35 @@ def test_a_pull_request_becomes_one_commit_and_is_closed(offered: Any, hugging_f
     assert total == held + DataFolder.open(folder).measurements().num_rows
     (request,) = hugging_face.pulls[REPO]
     assert (request.status, done.commit in request.comments[0]) == ("closed", True)
+
+
+def test_a_shard_of_another_name_is_not_removed_unread(offered: Any, hugging_face: Any, tmp_path: Path) -> None:
+    pull = find_pull_request(offered())
+    assert pull is not None
+    (shard,) = [path for path in hugging_face.files(REPO) if re.fullmatch(r"measurements/[^/]+/train-.*", path)][:1]
+    extra = f"{shard.rpartition('/')[0]}/train-extra.parquet"
+    hugging_face.commit(REPO, {extra: hugging_face.files(REPO)[shard]})
+
+    with pytest.raises(HubError, match=r"train-extra\.parquet, which is not named as a shard"):
+        merge_pull_request(pull, pull.fetch(tmp_path / "files"))
+    assert extra in hugging_face.files(REPO)
+
+
+def test_a_merge_says_for_whom_it_waits(measured: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    held, new = measured(tmp_path / "held", session=0), measured(tmp_path / "new", session=1)
+    device = DataFolder.open(new).device_ids()[0]
+    with ThreadPoolExecutor(1) as thread:
+        with FolderLock(held / "measurements" / device):
+            merging = thread.submit(merge_into, new, held)
+            for _ in range(2000):
+                if caplog.records or merging.done():
+                    break
+                time.sleep(0.01)
+            assert not merging.done()
+        assert merging.result() > 0
+    assert (
+        f"Another process is writing to {held / 'measurements' / device}: waiting until it has finished." in caplog.text
+    )
 
 
 def test_one_that_was_merged_on_its_page_goes_into_the_tables_too(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import ArgumentError, CosthubError, MeasureError, RefusedError
+from costhub.errors import ArgumentError, CosthubError, MeasureError
 from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.contribute import contribute
 from costhub.hub.publish import publish
@@ -175,7 +175,7 @@ def test_a_model_is_judged_by_its_gate(sound_model: Any, monkeypatch: pytest.Mon
     verdict = review(str(folder)).verdict
     assert (verdict.kind, verdict.is_accepted) == ("model", False)
     assert "x.pkl" in verdict.reasons[0].what
-    with pytest.raises(RefusedError, match="Only measurements are merged"):
+    with pytest.raises(ArgumentError, match="Only measurements are merged"):
         review(str(folder), merge=True)
 
 
@@ -189,7 +189,7 @@ def test_a_folder_is_merged_into_a_folder_only(measured: Any, tmp_path: Path) ->
     folder = str(measured(tmp_path / "data", 0, 5))
 
     for against in (None, "hf-hub:acme/data"):
-        with pytest.raises(RefusedError, match="name that one with --against"):
+        with pytest.raises(ArgumentError, match="name that data folder with --against"):
             review(folder, against=against, merge=True)
 
 
@@ -201,7 +201,7 @@ def test_a_pull_request_is_merged_only_after_a_comparison_with_its_own_dataset(
     copy = measured(tmp_path / "copy", session=1)  # which holds all rows of the pull request
     before = dict(hugging_face.files(REPO))
 
-    with pytest.raises(RefusedError, match="must be compared with that: leave --against out"):
+    with pytest.raises(ArgumentError, match="must be compared with that: leave --against out"):
         review(address, against=str(copy), merge=True, deep=False)
 
     assert hugging_face.files(REPO) == before
@@ -226,7 +226,7 @@ def test_a_dataset_to_compare_with_may_be_named(measured: Any, tmp_path: Path, m
 
 
 def test_a_name_never_merges_into_the_package(measured: Any, tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"costhub/amd-epyc-zen5 comes with costhub.*--against /.*/amd-epyc-zen5$"):
+    with pytest.raises(ArgumentError, match=r"costhub/amd-epyc-zen5 comes with costhub.*--against /.*/amd-epyc-zen5$"):
         review(str(measured(tmp_path / "new", 0, 5)), against="amd-epyc-zen5", deep=False, merge=True)
 
 

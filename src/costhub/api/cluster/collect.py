@@ -27,7 +27,7 @@ from costhub.api.cluster.part import (
     split_parts,
     worker_facts,
 )
-from costhub.api.collect import Collection, CollectOptions, RepeatNoise, check_measured, progress_text
+from costhub.api.collect import NO_FLUSH, Collection, CollectOptions, RepeatNoise, check_measured, progress_text
 from costhub.api.measuring import check_limits, options_given, put_device
 from costhub.api.network_jobs import check_lowering
 from costhub.api.subjects import read_subjects
@@ -106,7 +106,7 @@ def collect_on_cluster(
         subjects = read_subjects(what, Path(held.enter_context(tempfile.TemporaryDirectory(prefix="costhub-collect-"))))
         subjects.check()
         check_lowering(subjects.networks, options.lowering)
-        facts = _agreed(client := held.enter_context(_connected(scheduler)), device)
+        facts = _able(_agreed(client := held.enter_context(_connected(scheduler)), device), options)
         workloads = subjects.specs(facts.target, options.lowering)
         # Two collections into one folder would measure the same.
         with (folder := DataFolder.create(out)).writer(facts.device_id) as writer:
@@ -191,6 +191,13 @@ def _agreed(client: Client, device: str) -> WorkerFacts:
             "all of them the same CPU features and the same number of CPUs, or collect from each kind alone."
         )
     return facts[0]
+
+
+def _able(facts: WorkerFacts, options: CollectOptions) -> WorkerFacts:
+    """The workers, unless they cannot do what is asked."""
+    if options.flush_caches and facts.target["kind"] != "llvm":
+        raise ArgumentError(NO_FLUSH)
+    return facts
 
 
 class _Queue:

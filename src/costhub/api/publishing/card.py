@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.api.evaluation import described_figures, evaluate
+from costhub.api.models import dataset_revision
 from costhub.cards.markdown import CARD
 from costhub.cards.model_card import text_list
 from costhub.cards.model_facts import METRICS
@@ -98,21 +99,38 @@ def card(
     has_manifest = (folder / MANIFEST).is_file()
     if has_manifest:
         verify(folder)  # a damaged model must not get a valid manifest
-    found = _evaluated(folder, data, device, split)
+    place = data if data is None or isinstance(data, DataAddress) else find_data(data)
+    found = _evaluated(folder, place, device, split)
     _refuse_others(folder, config, found)
     made = WrittenCard(folder / CARD, found)
-    _write_documents(folder, config, made, has_manifest=has_manifest)
+    described = {**config, "metrics": made.totals, **({} if place is None else _tested_on(place, found))}
+    _write_documents(folder, config, described, found, has_manifest=has_manifest)
     return made
 
 
-def _write_documents(folder: Path, config: Mapping[str, Any], made: WrittenCard, *, has_manifest: bool) -> None:
-    """Writes the card, the figures in the configuration, and last the manifest of both.
+def _tested_on(place: DataAddress, figures: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The entries of the configuration about the measurements that the model was evaluated on."""
+    return {
+        "test_workloads": sorted({row["workload_id"] for row in figures["workloads"]}),
+        "test_datasets": list(dataset_revision(place)),
+    }
+
+
+def _write_documents(
+    folder: Path,
+    config: Mapping[str, Any],
+    described: Mapping[str, Any],
+    figures: Mapping[str, Any],
+    *,
+    has_manifest: bool,
+) -> None:
+    """Writes the card, the configuration with its figures, and last the manifest of both.
 
     An interruption may leave the folder without a manifest, which only models of a hub need.
     """
-    documents = card_files(folder, config, made.figures, name=folder.resolve().name)
-    if config.get("metrics") != made.totals:
-        documents[CONFIG] = _config_text(folder, {**config, "metrics": made.totals}).encode()
+    documents = card_files(folder, described, figures, name=folder.resolve().name)
+    if described != config:
+        documents[CONFIG] = _config_text(folder, described).encode()
     # A folder without a manifest is a model, but one whose manifest does not fit is damaged.
     (folder / MANIFEST).unlink(missing_ok=True)
     for file, content in documents.items():
@@ -147,12 +165,12 @@ def _own_folder(model: str, out: Path | None) -> Path:
 
 def _evaluated(
     folder: Path,
-    data: str | Path | DataAddress | None,
+    place: DataAddress | None,
     device: str | Sequence[str] | None,
     split: str | Split | None,
 ) -> Mapping[str, Any]:
     """The figures for the card: evaluated now, or those in the folder."""
-    if data is None:
+    if place is None:
         found = read_figures(folder, EVALUATION)
         if found is None:
             raise DataError(
@@ -160,7 +178,6 @@ def _evaluated(
                 "measurements to evaluate the model on."
             )
         return found
-    place = data if isinstance(data, DataAddress) else find_data(data)
     return described_figures(evaluate(str(folder.resolve()), place, device=device, split=split), place.folder)
 
 

@@ -90,7 +90,8 @@ def _findings(found: Examination) -> Iterator[str]:
         for each in places[:_PLACES_SHOWN]:
             lines.append(f"  {clean(each.where, 120)}: {clean(each.message, _TEXT_CHARACTERS)}")
         if count > _PLACES_SHOWN:
-            lines.append(f"  ... and {count - _PLACES_SHOWN:,} more; --json lists them")
+            listed = f"only the first {len(places):,} of {count:,}" if len(places) < count else "them"
+            lines.append(f"  ... and {count - _PLACES_SHOWN:,} more; --json lists {listed}")
         if rule.severity != "note":
             lines.append(f"  To do: {rule.fix}")
         yield "\n".join(lines)

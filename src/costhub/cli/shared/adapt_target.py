@@ -168,7 +168,8 @@ class StoredTarget:
         programs = load_programs(self.data, device=device, spec=spec)
         split = split_of(self.data, programs.workload_ids, self.split, self.seed)
         split.check_device(device, "train")
-        return programs.of_workloads(set(split.train)), programs.of_workloads(set(split.test))
+        # A split by device may have the same workloads on both sides: none of them is new to the model.
+        return programs.of_workloads(set(split.train)), programs.of_workloads(set(split.test) - set(split.train))
 
 
 @dataclass

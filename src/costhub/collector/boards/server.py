@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -199,6 +200,10 @@ def _port_errors(host: str, port: int) -> Iterator[None]:
             f"TVM's tracker needs a package that is missing ({error}): pip install 'costhub[boards]'."
         ) from error
     except (OSError, ValueError) as error:
+        if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
+            raise MeasureError(
+                f"{host} is not an address of this machine ({error}): give one that is with --host."
+            ) from error
         raise MeasureError(
             f"Port {port} of {host} is not available ({error}). Choose another one with --port, or end what uses it."
         ) from error

@@ -83,7 +83,11 @@ class SessionPool:
             raise
 
     def _take(self, deadline: float, trouble: str) -> Lease:
-        lease = self.tracker.take(self.key, give_up=lambda: self._closed or time.monotonic() > deadline)
+        def is_over() -> bool:
+            return self._closed or time.monotonic() > deadline
+
+        # Checked before asking, too: a board that fails at once is free again before `give_up` is called.
+        lease = None if trouble and is_over() else self.tracker.take(self.key, give_up=is_over)
         if lease is None:
             self._check_open()
             count = len(self.tracker.servers(self.key))

@@ -54,10 +54,11 @@ def check_key(key: str) -> None:
     Example:
         >>> check_key("pi4")
     """
-    if not (key.isascii() and key.isprintable() and 0 < len(key) <= MOST_KEY):
+    # TVM's server takes what follows a space in a key as an option.
+    if not (key.isascii() and key.isprintable() and " " not in key and 0 < len(key) <= MOST_KEY):
         raise ArgumentError(
-            f"{key!r:.99} cannot be the key of boards; write 1 to {MOST_KEY} printable ASCII characters, for example "
-            "pi4."
+            f"{key!r:.99} cannot be the key of boards; write 1 to {MOST_KEY} printable ASCII characters without "
+            "spaces, for example pi4."
         )
 
 

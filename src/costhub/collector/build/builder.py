@@ -36,7 +36,8 @@ BUILDS_PER_PROCESS = 1000
 # Processor time on top of a build's own: loading TVM with the intrinsics of a GPU takes 16 s.
 CPU_ALLOWANCE_S = 60.0
 # What the system, a linker and LLVM, which ends its process, say when nothing more can be written.
-_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+_FULL = tuple(map(os.strerror, _FULL_ERRORS))
 # Less than a small program takes: its object file and its library.
 _LEAST_FREE_BYTES = 64 << 10
 
@@ -161,18 +162,25 @@ class Builder:
     def _build(self, child: Child, module: str) -> BuildResult:
         # A folder for each: TVM's RemoveBuildArtifact callback deletes the folder that contains an artifact.
         folder = os.path.join(self._scratch.path, str(next(self._numbers)))
-        os.mkdir(folder)
+        try:
+            os.mkdir(folder)
+        except OSError as error:
+            if error.errno in _FULL_ERRORS:
+                raise self._full_error(str(error)) from error
+            raise
         built = self._build_in(child, module, os.path.join(folder, "program.so"))
         if built.artifact is None:
             is_full = self._is_full(folder, built.error or "")
             shutil.rmtree(folder, ignore_errors=True)
             if is_full:  # which says nothing about the program
-                raise MeasureError(
-                    f"Programs cannot be built, because the disk of {self._scratch.path.parent} is full "
-                    f"({(built.error or '')[-200:]}). Free some space there, or set TMPDIR to a folder on another "
-                    "disk, then run the command again."
-                )
+                raise self._full_error(built.error or "")
         return built
+
+    def _full_error(self, why: str) -> MeasureError:
+        return MeasureError(
+            f"Programs cannot be built, because the disk of {self._scratch.path.parent} is full ({why[-200:]}). Free "
+            "some space there, or set TMPDIR to a folder on another disk, then run the command again."
+        )
 
     @staticmethod
     def _is_full(folder: str, why: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costhub.collector.device.cpu_state import pick_cpus, use_cpus
+from costhub.collector.device.cpu_state import pick_cpus
 from costhub.collector.probe.kernels import CUDA_BLOCKS_PER_CORE, ProbeDevice
+from costhub.collector.run.runner import wake
 from costhub.terminal_text import counted
 
 
@@ -59,7 +60,7 @@ class ProbeAnswer:
 def prepare_probe(setting: ProbeSetting) -> None:
     """Loads TVM with as many threads as the setting allows."""
     if setting.device_kind == "cpu":
-        use_cpus(pick_cpus(setting.threads))
+        wake("cpu", pick_cpus(setting.threads))  # on the CPUs on which programs are timed
     _probe_device(setting)
 
 

@@ -24,9 +24,8 @@ from costhub.dataset.metaschedule.lines import RECORDS_FILE
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, module_to_json, parse_target
 from costhub.errors import MeasureError
-from costhub.isolation.child import WITHOUT_TORCH
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import ChildPool, LostCall, load_tvm
+from costhub.isolation.pool import LostCall
+from costhub.isolation.tvm_children import tvm_pool
 from costhub.progress import bar
 
 _ONCE = Evaluator(number=1, repeat=1, min_repeat_ms=0)
@@ -99,12 +98,12 @@ def _passes(examination: Examination, chosen: set[int]) -> list[set[str]]:
 
 
 def _chosen(examination: Examination, best: int | None) -> set[int]:
-    """The lines of the programs to run."""
+    """The lines of the programs to run; the best are those with the smallest mean, as TVM ranks them."""
     by_workload: dict[int, list[tuple[float, int]]] = {}
     for record in examination.records:
-        if record.latency_s is not None:
+        if record.mean_s is not None:
             first = examination.workloads[record.workload].first
-            by_workload.setdefault(first, []).append((record.latency_s, record.line))
+            by_workload.setdefault(first, []).append((record.mean_s, record.line))
     return {
         line
         for programs in by_workload.values()
@@ -139,7 +138,7 @@ class _Comparer:
 
     def __init__(self, examination: Examination, report: OutputReport, held: ExitStack, verdicts: Verdicts) -> None:
         self._log, self._report, self._verdicts = examination.log, report, verdicts
-        self._pool = held.enter_context(ChildPool(1, prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS))
+        self._pool = held.enter_context(tvm_pool(1))
         self._opened = held.enter_context(ExitStack())
         self._machine: _Machine | None = None
 

@@ -43,9 +43,8 @@ from costhub.dataset.check.rule import Breach, Finding, Report
 from costhub.dataset.check.rules import RULES
 from costhub.dataset.shards.shard import SealState
 from costhub.errors import DataError
-from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import load_tvm
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.tvm_children import tvm_child
 from costhub.progress import bar
 
 FILE_TIMEOUT_S = 10.0
@@ -83,13 +82,18 @@ class Reader:
         Raises:
             MeasureError: The child process cannot be started.
         """
-        end = time.monotonic() + time_limit_s(source)
-        chunk = self._chunk(source, end, open_file, source, number, as_dicts)
-        yield chunk
-        while not chunk.is_last:
-            chunk = self._chunk(source, end, read_chunk)
-            on_rows(chunk.rows)
+        left_s = time_limit_s(source)
+        call: tuple[Callable[..., FileChunk], Any] = open_file, (source, number, as_dicts)
+        while True:
+            begun = time.monotonic()
+            chunk = self._chunk(source, left_s, *call)
+            left_s -= time.monotonic() - begun  # time spent on the rows between two pieces does not count
+            if call[0] is read_chunk:
+                on_rows(chunk.rows)
             yield chunk
+            if chunk.is_last:
+                return
+            call = read_chunk, ()
 
     def seal(self, source: TableFile) -> SealState | None:
         """The state of a shard's seal; None if it cannot be read, which `read` reports as well."""
@@ -112,9 +116,11 @@ class Reader:
         except (ChildDied, ChildTimeout):
             return []
 
-    def _chunk(self, source: TableFile, end: float, function: Callable[..., FileChunk], *args: Any) -> FileChunk:
+    def _chunk(
+        self, source: TableFile, left_s: float, function: Callable[..., FileChunk], args: tuple[Any, ...]
+    ) -> FileChunk:
         try:
-            return self._child.call(function, *args, timeout_s=max(0.0, end - time.monotonic()))
+            return self._child.call(function, *args, timeout_s=max(0.0, left_s))
         except ChildDied as error:
             message = f"The process that read it died: {error}"
         except ChildTimeout:
@@ -286,7 +292,7 @@ class _Check:
         programs = self._sampled()
         tables = [source for source in self.sources if source.table == "workloads"]
         with (
-            Child(prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS, is_shared=False) as child,
+            tvm_child(is_shared=False) as child,
             bar(len(self.context.workloads), desc="replaying", unit="workload", enabled=self.progress) as shown,
         ):
             for source in tables:
@@ -311,4 +317,5 @@ class _Check:
 
     def _rows_with_modules(self, source: TableFile) -> Iterator[dict[str, Any]]:
         for piece in self.reader.read(source, 0, lambda _: None, as_dicts=True):
+            self.report.extend(piece.breaches)
             yield from piece.dicts

@@ -16,7 +16,7 @@ from costhub.dataset.doctor.database_rules import FindingLog
 from costhub.dataset.doctor.in_children import ExaminedTrace, ExaminedWorkload, examine_records, examine_workload
 from costhub.dataset.doctor.verdicts import Verdict, Verdicts
 from costhub.dataset.metaschedule.import_database import MOST_LINE_BYTES, database_files
-from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
+from costhub.dataset.metaschedule.import_pool import BUSY, ImportPool, ReplayedTraces
 from costhub.dataset.metaschedule.import_records import find_workload
 from costhub.dataset.metaschedule.import_workloads import MOST_LINE_BYTES as MOST_WORKLOAD_BYTES
 from costhub.dataset.metaschedule.import_workloads import (
@@ -67,6 +67,8 @@ class GoodRecord:
     """Text after the workload's number, as TVM 0.27 writes it; None if the line can stay unchanged."""
     failed: bool
     """Whether the program failed."""
+    mean_s: float | None = None
+    """Mean of its repeats, by which TVM ranks programs; None as for `latency_s`."""
     is_wrong: bool = False
     """Whether its program computes something different from its workload, if that was checked."""
 
@@ -361,7 +363,17 @@ class _Examiner:
         checksum, digest = line_digest(candidate.line.text), self._digest(record, workload)
         number = candidate.line.number
         found.records.append(
-            GoodRecord(number, checksum, record.workload, target.target, digest, latency_s, verdict.record, failed)
+            GoodRecord(
+                number,
+                checksum,
+                record.workload,
+                target.target,
+                digest,
+                latency_s,
+                verdict.record,
+                failed,
+                mean_s=statistics.fmean(record.run_s) if record.run_s else None,
+            )
         )
 
 
@@ -413,7 +425,7 @@ def _verdicts(reply: ReplayedTraces | str, count: int) -> Iterator[Verdict]:
         if isinstance(program, ExaminedTrace):
             yield Verdict(None, program.redone, program.record)
         else:
-            yield Verdict(str(program))
+            yield Verdict(str(program), is_final=program != BUSY)
 
 
 def _look_at_end(path: Path, log: FindingLog) -> None:

@@ -29,6 +29,8 @@ class Verdict:
     """Whether TVM 0.27 redid its post-processing."""
     record: str | None = None
     """The record as TVM 0.27 writes it, without its workload; None if it can stay unchanged."""
+    is_final: bool = True
+    """Whether it is about the record itself; False if the machine was only too busy to tell."""
 
 
 class Verdicts:
@@ -76,11 +78,12 @@ class Verdicts:
         return self._known.get(key)
 
     def put(self, verdicts: Iterable[tuple[str, Verdict]]) -> None:
-        """Stores verdicts for this run and later ones."""
+        """Stores verdicts for this run, and the final ones for later runs."""
         new = dict(verdicts)
         self._known |= new
         if self._file is not None and new:
-            lines = (json.dumps([key, v.why, v.redone, v.record], separators=(",", ":")) for key, v in new.items())
+            final = ((key, v) for key, v in new.items() if v.is_final)
+            lines = (json.dumps([key, v.why, v.redone, v.record], separators=(",", ":")) for key, v in final)
             # A full disk ends the caching, not the examination.
             try:
                 self._file.write("".join(f"{line}\n" for line in lines))

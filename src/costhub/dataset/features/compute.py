@@ -29,7 +29,8 @@ from costhub.dataset.workload import module_from_json
 from costhub.errors import DataError, WorkloadError, failing_as
 from costhub.isolation.child import WITHOUT_TORCH
 from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import MOST_CHILDREN, STARVED, ChildPool, LostCall, load_tvm
+from costhub.isolation.pool import MOST_CHILDREN, STARVED, ChildPool, LostCall
+from costhub.isolation.tvm_children import load_tvm
 from costhub.progress import bar
 from costhub.terminal_text import counted
 

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import io
 import json
+import shutil
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -193,11 +194,7 @@ def hide_latencies(
         DataError: The folder cannot be read, or no program is left.
     """
     out, latencies = Path(out), Path(latencies)
-    for place in (out, latencies):
-        if place.exists():
-            raise ArgumentError(f"{place} exists. Choose another name: a task is written once.")
-    if out.absolute() in latencies.absolute().parents:
-        raise ArgumentError(f"{latencies} would lie in the task, which everybody reads. Keep the latencies elsewhere.")
+    _check_places(out, latencies)
     folder = DataFolder.open(data)
     if unfit := [each for each in sorted(devices) if not is_plain_name(each, most=_MOST_DEVICE_ID)]:
         raise ArgumentError(f"{unfit[0]!r} cannot name a device of a task: letters, digits and . _ + - may.")
@@ -211,12 +208,15 @@ def hide_latencies(
     device_rows = {row["device_id"]: row for row in table.to_pylist() if row["device_id"] in devices}
     order = sorted(found, key=lambda key: (key[1], key[0]))
     programs = _as_lines([{name: found[key][name] for name in _PROGRAM} for key in order])
+    if len(order) > MOST_PROGRAMS or len(chosen) > MOST_WORKLOADS or len(programs) > MOST_BYTES:
+        raise DataError(
+            f"{len(order):,} programs of {len(chosen):,} workloads do not fit into a task, which holds at most "
+            f"{MOST_PROGRAMS:,} programs, {MOST_WORKLOADS:,} workloads and {MOST_BYTES >> 30} GiB of programs: choose "
+            "fewer with --split or --device (split=, device= in Python)."
+        )
     hidden = _latency_file([found[key] for key in order])
-    out.mkdir(parents=True)
-    (out / PROGRAMS).write_bytes(programs)
-    (out / WORKLOADS).write_bytes(_as_lines(sorted(described, key=lambda row: str(row["workload_id"]))))
     latencies.parent.mkdir(parents=True, exist_ok=True)
-    write_replacing(latencies, hidden)
+    write_replacing(latencies, hidden)  # first: a task without them could not be scored
     content = {
         "version": TASK_VERSION,
         "name": name,
@@ -226,8 +226,36 @@ def hide_latencies(
         "programs_sha256": hashlib.sha256(programs).hexdigest(),
         "latencies_sha256": hashlib.sha256(hidden).hexdigest(),
     }
-    write_replacing(out / TASK, json.dumps(content, indent=1, default=str).encode())  # str: of timestamps
-    return HiddenTask.open(out)
+    files = {
+        PROGRAMS: programs,
+        WORKLOADS: _as_lines(sorted(described, key=lambda row: str(row["workload_id"]))),
+        TASK: json.dumps(content, indent=1, default=str).encode(),  # str: of timestamps
+    }
+    try:
+        return _written(out, files)
+    except BaseException:  # both or none: neither is written over
+        latencies.unlink(missing_ok=True)
+        raise
+
+
+def _check_places(out: Path, latencies: Path) -> None:
+    for place in (out, latencies):
+        if place.exists():
+            raise ArgumentError(f"{place} exists. Choose another name: a task is written once.")
+    if out.absolute() in latencies.absolute().parents:
+        raise ArgumentError(f"{latencies} would lie in the task, which everybody reads. Keep the latencies elsewhere.")
+
+
+def _written(out: Path, files: Mapping[str, bytes]) -> HiddenTask:
+    """The task of these files in a new folder, which does not stay if one of them cannot be written."""
+    out.mkdir(parents=True)
+    try:
+        for name, content in files.items():
+            write_replacing(out / name, content)
+        return HiddenTask.open(out)
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
 
 
 def _measured(folder: DataFolder, devices: Sequence[str], workloads: Set[str]) -> dict[Key, dict[str, Any]]:

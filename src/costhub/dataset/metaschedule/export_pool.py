@@ -13,9 +13,8 @@ from costhub.dataset.metaschedule.lines import STORED_FAILURE_S
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
 from costhub.errors import WorkloadError
-from costhub.isolation.child import WITHOUT_TORCH
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import ChildPool, LostCall, load_tvm
+from costhub.isolation.pool import LostCall
+from costhub.isolation.tvm_children import tvm_pool
 
 MeasuredTrace: TypeAlias = tuple[str, tuple[float, ...]]
 """A trace, and the seconds of every repeat; no seconds if it failed."""
@@ -100,7 +99,7 @@ class ExportPool:
     """
 
     def __init__(self, *, workers: int | None = None) -> None:
-        self._pool = ChildPool(workers, prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS)
+        self._pool = tvm_pool(workers)
 
     def __enter__(self) -> ExportPool:
         return self

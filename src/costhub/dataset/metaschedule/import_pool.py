@@ -17,13 +17,14 @@ from costhub.dataset.operator_class import classify
 from costhub.dataset.trace import POSTPROC, check_decisions, replay, trace_to_json
 from costhub.dataset.workload import module_from_json, parse_target, workload_row
 from costhub.errors import WorkloadError, last_line
-from costhub.isolation.child import WITHOUT_TORCH
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import ChildPool, LostCall, load_tvm
+from costhub.isolation.pool import CRASHED, STARVED, LostCall
+from costhub.isolation.tvm_children import tvm_pool
 from costhub.terminal_text import clean
 
 ReplayCall = tuple[str, str, tuple[str, ...]]
 """The module of a workload, the recorded target, and traces."""
+BUSY = "this machine was too busy for TVM to finish reading this record: run the command again when less is running"
+"""The reason given for a record that could not be judged."""
 _Result = TypeVar("_Result")
 
 
@@ -210,7 +211,7 @@ class ImportPool:
         replay: Callable[[str, str, Sequence[str]], ReplayedTraces | str] = replay_all,
     ) -> None:
         self._load, self._replay = load, replay
-        self._pool = ChildPool(workers, prepare=load_tvm, environment=WITHOUT_TORCH, limits=FOR_STRANGERS)
+        self._pool = tvm_pool(workers)
 
     def __enter__(self) -> ImportPool:
         return self
@@ -260,4 +261,6 @@ def _joined_replies(replies: Sequence[ReplayedTraces | str]) -> ReplayedTraces |
 
 
 def _reason_lost(lost: LostCall) -> str:
-    return f"TVM {lost.why} on it" if lost.why == "crashed" else f"TVM {lost.why} over it"
+    if lost.why == STARVED:
+        return BUSY
+    return f"TVM {lost.why} on it" if lost.why == CRASHED else f"TVM {lost.why} over it"

@@ -81,7 +81,7 @@ class RecordImporter:
     ) -> None:
         self._source, self._pool, self._report, self._known = source, pool, report, known
         self._held, self._parse = Counter(held or {}), parse
-        self._seen: set[str] = set()
+        self._seen: set[tuple[Any, ...]] = set()
         self._made: set[str] = set()
 
     def rows(self, file: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
@@ -116,13 +116,15 @@ class RecordImporter:
                 self._report.refuse(file, line.number, str(error))
                 continue
             key = record.record_id(self._source.device["device_id"], workload.workload_id)
-            if key in self._seen:
+            # Status and date tell failures of one program apart; runs with exactly the same times are copies.
+            seen = key, *(() if record.run_s else (record.status, record.measured_at))
+            if seen in self._seen:
                 self._report.duplicates += 1
             elif record_key(key) in self._known or self._is_held(record, workload):
                 self._report.known += 1
             else:
                 yield _PendingRecord(line.number, key, record, workload)
-            self._seen.add(key)
+            self._seen.add(seen)
 
     def _is_held(self, record: Record, workload: ImportedWorkload) -> bool:
         """Whether the folder has this outcome; each row of it stands for one record."""

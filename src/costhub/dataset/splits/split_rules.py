@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ WorkloadRows = Sequence[Mapping[str, Any]]
 TENSET_NETWORKS = ("bert-base", "bert-tiny", "mobilenet-v2", "resnet-50", "resnext-50")
 """The test networks of TenSet (NeurIPS 2021; `--hold-out all_five` of its scripts)."""
 
+_LONGEST_NAME = 80
+"""Characters; a longer name is cut and ends in a hash. The name of a split by workload may be appended to it."""
 _LISTING = "`costhub stats DATA`"
 """The command that lists devices, operators and networks."""
 
@@ -280,4 +283,7 @@ def _split_name(kind: str, hold_out: Iterable[str]) -> str:
         >>> _split_name("network", ["ViT S/16", "bert-base"])
         'network-ViT-S-16+bert-base'
     """
-    return f"{kind}-" + "+".join(re.sub(r"[^A-Za-z0-9._-]+", "-", name) for name in sorted(hold_out))
+    name = f"{kind}-" + "+".join(re.sub(r"[^A-Za-z0-9._-]+", "-", name) for name in sorted(hold_out))
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

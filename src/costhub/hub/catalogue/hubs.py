@@ -14,7 +14,7 @@ from typing import Any
 
 from costhub.errors import CosthubError, ModelError
 from costhub.files import as_number, read_regular
-from costhub.hub.remote.address import AddressError
+from costhub.hub.remote.address import AddressError, expanded
 from costhub.hub.remote.manifest import MANIFEST, Manifest, read_manifest, scan
 from costhub.names import is_plain_name
 
@@ -54,7 +54,7 @@ def hub_roots() -> tuple[HubRoot, ...]:
     shared = os.environ.get(HUB_VARIABLE)
     if not shared:
         return (embedded,)
-    path = Path(shared).expanduser()
+    path = expanded(shared)
     if not path.is_dir():
         raise AddressError(f"{HUB_VARIABLE} names {path}, which is not a folder. Set it to a hub folder, or unset it.")
     return (HubRoot(path, f"the hub {path}"), embedded)

@@ -116,11 +116,25 @@ def check_endpoint() -> None:
         )
 
 
+def expanded(path: str) -> Path:
+    """A path, with ``~`` replaced by the home folder it stands for.
+
+    Raises:
+        AddressError: The home folder is not known.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise AddressError(
+            f"The ~ in {clean(path, 100)} stands for a home folder that is not known here: write the whole path."
+        ) from error
+
+
 def _local(text: str, path: str) -> Address:
     if not path or "\0" in path:
         raise AddressError(f"{text!r} is not an address: after {LOCAL_PREFIX} comes the path of a folder.")
     # No revision here: a path may contain an @, and a folder has no history.
-    return Address("local-dir", str(Path(path).expanduser()))
+    return Address("local-dir", str(expanded(path)))
 
 
 def _split_revision(text: str, rest: str) -> tuple[str, str | None]:

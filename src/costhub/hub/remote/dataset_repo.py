@@ -38,14 +38,24 @@ def find_tables(name: str, revision: str | None = None) -> Head:
     head = repo.head(revision or "main")
     if head is None:
         raise HubError(f"{repo.address} does not exist, or you may not read it. Check its name.")
-    strange = [path for path in head.files if _TABLE.fullmatch(path) and not _SHARD.fullmatch(path)]
-    if strange:
-        raise HubError(
-            f"{repo.address} holds {clean(strange[0], 100)}, which is not named as a shard of a data folder."
-        )
+    refuse_strange_shards(repo.address, head)
     if not shards_of(head):
         raise HubError(f"{repo.address} is not a data folder: it has no shards.")
     return head
+
+
+def refuse_strange_shards(address: str, head: Head) -> None:
+    """Refuses a dataset with a shard that `shards_of` would leave out.
+
+    Raises:
+        HubError: It has one.
+    """
+    strange = [path for path in head.files if _TABLE.fullmatch(path) and not _SHARD.fullmatch(path)]
+    if strange:
+        raise HubError(
+            f"{address} holds {clean(strange[0], 100)}, which is not named as a shard of a data folder; "
+            "shards are called train-NNNNN-of-NNNNN.parquet."
+        )
 
 
 def shards_of(head: Head) -> Mapping[str, str]:

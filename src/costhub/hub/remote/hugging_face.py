@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costhub.errors import CosthubError, ModelError, first_line
+from costhub.errors import CosthubError, HubError, ModelError, first_line
 from costhub.hub.remote.manifest import MAX_FILES, MAX_TOTAL_BYTES
 from costhub.hub.remote.watch import sound_answers, watched
 
@@ -44,7 +44,8 @@ def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
         revision: A branch, tag or commit; None for the main branch.
 
     Raises:
-        ModelError: The repository or revision does not exist, is too large, or the hub cannot be reached.
+        ModelError: The repository or revision does not exist, or is too large.
+        HubError: The hub cannot be reached.
     """
     # Imported here: it takes a quarter of a second, which offline commands should not cost.
     from huggingface_hub import HfApi, snapshot_download
@@ -75,7 +76,7 @@ def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
 
 @contextlib.contextmanager
 def readable_errors(repo: str, revision: str | None, kind: type[CosthubError]) -> Iterator[None]:
-    """Turns errors of the Hugging Face client in the block into an error of `kind`.
+    """Turns errors of the Hugging Face client in the block into one of `kind`; a HubError if the hub is not reached.
 
     Args:
         repo: ORG/NAME.
@@ -110,7 +111,7 @@ def readable_errors(repo: str, revision: str | None, kind: type[CosthubError]) -
         FileNotFoundError,  # raised by its file system for a file that no longer exists
         httpx.HTTPError,
     ) as error:
-        raise kind(
+        raise HubError(
             f"hf-hub:{repo} could not be fetched from {endpoint}, and the cache does not hold all of it "
             f"({first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
         ) from error

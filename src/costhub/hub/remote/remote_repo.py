@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from costhub.errors import HubError, first_line
 from costhub.hub.remote.hugging_face import quiet_without_terminal, xet_as_client_errors
 from costhub.hub.remote.manifest import hash_file
-from costhub.hub.remote.watch import Watch, sound_answers, watched
+from costhub.hub.remote.watch import WRITE_S, Watch, answered_within, sound_answers, watched
 from costhub.terminal_text import clean
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ Committed = TypeVar("Committed")
 
 class StaleError(HubError):
     """Someone else committed in the meantime; look at the new head and try again."""
+
+
+class NoRevisionError(HubError):
+    """A repository has no such branch, tag or commit."""
 
 
 def repeat_if_stale(commit: Callable[[], Committed]) -> Committed:
@@ -116,9 +120,12 @@ class RemoteRepo:
                 return None
             commit = str(info.sha)
             tree = self.api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind)
-            entries = [entry for entry in itertools.islice(tree, MOST_LISTED) if isinstance(entry, RepoFile)]
-        if len(entries) == MOST_LISTED:
-            raise HubError(f"{self.address} lists {MOST_LISTED:,} files or more, more than any costhub repository has.")
+            listed = list(itertools.islice(tree, MOST_LISTED))
+        if len(listed) == MOST_LISTED:  # folders count, too: a listing cut short would pass for a whole one
+            raise HubError(
+                f"{self.address} lists {MOST_LISTED:,} files and folders or more, more than any costhub repository has."
+            )
+        entries = [entry for entry in listed if isinstance(entry, RepoFile)]
         for entry in entries:  # what is downloaded is limited by these
             if type(entry.size) is not int or not 0 <= entry.size <= MOST_LISTED_BYTES:
                 raise HubError(
@@ -146,7 +153,7 @@ class RemoteRepo:
         Raises:
             HubError: It cannot be created.
         """
-        with _accepted(self.name), readable_write_errors(self.name):
+        with _accepted(self.name), _writing(self.name):
             self.api.create_repo(self.name, repo_type=self.kind, exist_ok=True)
 
     def commit(
@@ -175,7 +182,7 @@ class RemoteRepo:
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        with _accepted(self.name), readable_write_errors(self.name):
+        with _accepted(self.name), _writing(self.name):
             info = self.api.create_commit(
                 self.name,
                 operations=[
@@ -197,7 +204,7 @@ class RemoteRepo:
             HubError: The tag names another commit.
         """
         if not self.has_tag(tag, commit):
-            with readable_write_errors(self.name):
+            with _writing(self.name):
                 self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
 
     def has_tag(self, tag: str, commit: str) -> bool:
@@ -264,7 +271,8 @@ class RemoteRepo:
         """
         with self._reading():
             status = self.api.get_discussion_details(self.name, number, repo_type=self.kind).status
-            if status in ("open", "draft"):
+        if status in ("open", "draft"):
+            with _writing(self.name):
                 self.api.change_discussion_status(
                     self.name, number, new_status="closed", comment=comment, repo_type=self.kind
                 )
@@ -281,16 +289,28 @@ class RemoteRepo:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Watch]:
         """Checks every answer in the block, and turns errors of the client into a HubError."""
-        with watched(self.name) as watch, sound_answers(self.address, HubError), readable_write_errors(self.name):
+        with (
+            watched(self.name) as watch,
+            sound_answers(self.address, HubError),
+            readable_write_errors(self.name, reads=True),
+        ):
             yield watch
 
 
 @contextlib.contextmanager
-def readable_write_errors(repo: str) -> Iterator[None]:
+def _writing(repo: str) -> Iterator[None]:
+    """Limits the wait for a silent server in the block, and turns errors of the client into a HubError."""
+    with answered_within(WRITE_S), readable_write_errors(repo):
+        yield
+
+
+@contextlib.contextmanager
+def readable_write_errors(repo: str, *, reads: bool = False) -> Iterator[None]:
     """Turns errors of the Hugging Face client in the block into a HubError.
 
     Args:
         repo: ORG/NAME.
+        reads: The block only reads.
     """
     from huggingface_hub import constants, errors
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
@@ -304,17 +324,30 @@ def readable_write_errors(repo: str) -> Iterator[None]:
         if error.response.status_code == 401:
             raise HubError(f"{where} requires a login. Log in with `hf auth login`.") from error
         raise HubError(f"{where} does not exist at {constants.ENDPOINT}, or is private. Check its name.") from error
+    except errors.RevisionNotFoundError as error:
+        raise NoRevisionError(
+            f"{where} does not have the revision asked for. Check it, or leave @REVISION out to take the main branch."
+        ) from error
     except errors.HFValidationError as error:
         raise HubError(f"{where} is not a name the Hugging Face hub allows ({first_line(error)}).") from error
     except errors.OfflineModeIsEnabled as error:
         raise HubError(f"{where} cannot be reached: HF_HUB_OFFLINE is set. Unset it.") from error
     except errors.HfHubHTTPError as error:
+        if reads and error.response.status_code in (401, 403):
+            raise HubError(
+                f"You may not read {where}. Log in with `hf auth login` as a user who may, or ask its owner for access."
+            ) from error
         raise _refused_by_server(where, error.response.status_code, error) from error
     except (httpx.HTTPError, errors.LocalEntryNotFoundError) as error:
         raise HubError(
             f"{where} could not be reached at {constants.ENDPOINT} ({first_line(error)}). {_AGAIN}"
         ) from error
-    except OSError as error:  # hf_xet's failures
+    except OSError as error:  # hf_xet's failures, and those of the disk
+        if reads:
+            raise HubError(
+                f"{where} could not be read, or its files not be stored here ({clean(first_line(error), 200)}). Check "
+                "the connection and the free space, then run the command again."
+            ) from error
         raise HubError(
             f"{where} could not store the files ({clean(first_line(error), 200)}). {_AGAIN} A server without "
             "Xet storage needs HF_HUB_DISABLE_XET=1."

@@ -26,6 +26,8 @@ MAX_ANSWER_BYTES = 64 << 20
 """Size limit for anything but a file: a listing of a hundred thousand files takes 20 MB."""
 ANSWER_S = 20.0
 """A server that is silent for this long counts as unreachable."""
+WRITE_S = 300.0
+"""The same limit for writing: a server may take minutes for a commit of many files."""
 _SPACE_BYTES = 1 << 20
 """Bytes that a file may exceed its listed size by: its hash then differs, which gives the better message."""
 _PLAIN = {
@@ -70,6 +72,8 @@ class Watch:
 
 
 _watches: list[Watch] = []
+_waits: list[float] = []
+"""Seconds of the `answered_within` blocks in progress."""
 _lock = threading.Lock()
 _is_installed = False
 
@@ -92,6 +96,23 @@ def watched(repo: str) -> Iterator[Watch]:
     finally:
         with _lock:
             _watches.remove(watch)
+
+
+@contextlib.contextmanager
+def answered_within(seconds: float) -> Iterator[None]:
+    """Lets a server be silent for at most `seconds` while the block runs, in all threads.
+
+    Requests under a watch keep its limit; of several blocks, the longest limit counts.
+    In the block, the client raises `httpx.TimeoutException` when a server says nothing for longer.
+    """
+    with _lock:
+        _install()
+        _waits.append(seconds)
+    try:
+        yield
+    finally:
+        with _lock:
+            _waits.remove(seconds)
 
 
 @contextlib.contextmanager
@@ -151,12 +172,15 @@ def _limit(url: httpx.URL) -> tuple[list[Watch], int | None]:
 def _before(request: httpx.Request) -> None:
     """Sets a time limit if the client has none, and requests uncompressed bytes, which can be counted."""
     _, limit = _limit(request.url)
-    if limit is None:
+    with _lock:
+        seconds = max(_waits, default=None) if limit is None else ANSWER_S
+    if seconds is None:
         return
     limits = request.extensions.get("timeout") or {}
     keys = ("connect", "read", "write", "pool")
-    request.extensions["timeout"] = {key: limits.get(key) or ANSWER_S for key in keys}
-    request.headers["Accept-Encoding"] = "identity"
+    request.extensions["timeout"] = {key: limits.get(key) or seconds for key in keys}
+    if limit is not None:
+        request.headers["Accept-Encoding"] = "identity"
 
 
 def _after(response: httpx.Response) -> None:

@@ -204,8 +204,13 @@ def _agreement(workloads: list[str], pairs: npt.NDArray[np.float64]) -> float | 
     """The rank correlation of pairs within a workload, mean over workloads, whose pairs follow each other."""
     starts = [place for place in range(1, len(workloads)) if workloads[place] != workloads[place - 1]]
     groups = np.split(pairs, starts)
-    ranked = [rank_correlation(group[:, 0], group[:, 1]) for group in groups if len(group) >= _ENOUGH_PROGRAMS]
-    return float(np.mean(ranked)) if ranked else None
+    ranked = [
+        rank_correlation(group[:, 0], group[:, 1])
+        for group in groups
+        if len(group) >= _ENOUGH_PROGRAMS and np.ptp(group[:, 1]) > 0  # otherwise, the hub has no order
+    ]
+    # Where the hub's latencies differ and all of these are equal, the agreement is 0.
+    return float(np.mean(np.nan_to_num(ranked, nan=0.0))) if ranked else None
 
 
 def _gain(ours: Mapping[tuple[str, str], float], theirs: Mapping[tuple[str, str], float]) -> float | None:

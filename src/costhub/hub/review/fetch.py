@@ -13,10 +13,10 @@ from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.contribute import INBOX, contribution_id
 from costhub.hub.model_check.model_files import check_model_path
 from costhub.hub.remote.address import AddressError, check_endpoint, parse_address
-from costhub.hub.remote.dataset_repo import fetch_paths, shards_of
+from costhub.hub.remote.dataset_repo import fetch_paths, refuse_strange_shards, shards_of
 from costhub.hub.remote.hugging_face import MODEL_PATTERNS, readable_errors, xet_as_client_errors
 from costhub.hub.remote.manifest import MAX_TOTAL_BYTES, hash_file
-from costhub.hub.remote.remote_repo import Head, Kind, RemoteRepo
+from costhub.hub.remote.remote_repo import Head, Kind, NoRevisionError, RemoteRepo
 from costhub.hub.remote.watch import sound_answers, watched
 from costhub.terminal_text import clean
 
@@ -68,6 +68,7 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
         raise HubError(f"{repo.address} does not exist, or you may not read it. Check its name.")
     if not any(path.startswith(("devices/", "workloads/", "measurements/")) for path in head.files):
         return None
+    refuse_strange_shards(repo.address, head)  # otherwise, a merge would remove shards that it has not read
     tables = {"devices", "workloads", *(f"measurements/{name}" for name in device_ids)}
     return fetch_paths(repo.name, head, [path for path in shards_of(head) if path.rpartition("/")[0] in tables])
 
@@ -181,7 +182,10 @@ def find_pull_request(text: str) -> PullRequest | None:
 
 
 def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
-    head = repo.head(f"refs/pr/{number}")
+    try:
+        head = repo.head(f"refs/pr/{number}")
+    except NoRevisionError:
+        head = None
     if head is None:
         raise HubError(f"{repo.address} has no pull request {number}.")
     if repo.kind == "model":
@@ -229,7 +233,9 @@ def _changed_beside(repo: RemoteRepo, number: int, head: Head, main: Head, own: 
     new = [path for path in beside if path not in main.files and not path.startswith(_DATASET_FOLDERS)]
     if new:
         raise RefusedError(
-            f"{repo.address}@refs/pr/{number} also adds {clean(new[0], 100)}; a contribution has shards in {own} only."
+            f"{repo.address}@refs/pr/{number} also holds {clean(new[0], 100)}, which is not in main: a contribution "
+            f"may add shards in {own} only. If that file has been removed from main since, close the pull request and "
+            "ask for a new one."
         )
     return beside
 

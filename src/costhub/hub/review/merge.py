@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,10 +14,12 @@ from costhub.dataset.metaschedule.import_workloads import UniqueNames
 from costhub.dataset.schema import TABLES
 from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard_set import MERGE_ROWS, add_shard, remove_temporaries
-from costhub.errors import HubError
+from costhub.errors import DataError, HubError
 from costhub.hub.contribute import INBOX
 from costhub.hub.remote.remote_repo import PushedCommit, repeat_if_stale
 from costhub.hub.review.fetch import PullRequest, fetch_tables
+
+log = logging.getLogger("costhub")
 
 
 def merge_into(contribution: str | Path, folder: str | Path) -> int:
@@ -33,11 +36,11 @@ def merge_into(contribution: str | Path, folder: str | Path) -> int:
         Number of rows added.
 
     Raises:
-        DataError: One of the two cannot be read, or another program is writing to the folder.
+        DataError: One of the two cannot be read.
     """
     new, grown = DataFolder.open(contribution), DataFolder.create(folder)
     # Held throughout: no one may replace the whole folder between two tables.
-    with FolderLock(grown.path / "measurements", wait=True):
+    with _locked(grown.path / "measurements"):
         return _grow(new, grown)
 
 
@@ -48,7 +51,7 @@ def _grow(new: DataFolder, grown: DataFolder) -> int:
     for device_id in new.device_ids():
         place = grown.path / "measurements" / device_id
         place.mkdir(exist_ok=True)
-        with FolderLock(place, wait=True):
+        with _locked(place):
             remove_temporaries(place)
             present = grown.measurements(device_id, columns=["record_id"])["record_id"]
             rows = new.measurements(device_id)
@@ -57,6 +60,17 @@ def _grow(new: DataFolder, grown: DataFolder) -> int:
                 add_shard(place, rows.slice(start, MERGE_ROWS))
         added += rows.num_rows
     return added
+
+
+def _locked(folder: Path) -> FolderLock:
+    """The lock of a folder; says so if another process has to be waited for, such as a collection."""
+    try:
+        return FolderLock(folder)
+    except DataError as error:
+        if not isinstance(error.__cause__, BlockingIOError):
+            raise
+        log.warning("Another process is writing to %s: waiting until it has finished.", folder)
+        return FolderLock(folder, wait=True)
 
 
 def _describe(new: DataFolder, grown: DataFolder) -> None:

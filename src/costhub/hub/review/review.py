@@ -112,11 +112,11 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         )
     against = None if against is None else _found(against, merge=merge)
     against = against or (_dataset_of(Path(subject)) if pull is None else pull.repo.address)
+    if merge:
+        _refuse_merge(kind, pull, against)
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
         files = Path(temporary) / "files"
         folder = Path(subject) if pull is None else pull.fetch(files)
-        if merge:
-            _refuse_merge(kind, pull, against)
         if kind == "model":
             return ReviewOutcome(_review_model(folder, subject))
         if pull is None:
@@ -141,13 +141,13 @@ def _found(against: str, *, merge: bool) -> str:
     """An address on the Hugging Face hub or a folder as it is, and the folder of a dataset that is given by name.
 
     Raises:
-        RefusedError: The name is that of a dataset of the package, and something is to be merged into it.
+        ArgumentError: The name is that of a dataset of the package, and something is to be merged into it.
     """
     if against.startswith(HF_PREFIX) or Path(against).is_dir():
         return against
     place = find_data(against)
     if merge and place.dataset is not None and place.folder.is_relative_to(embedded_root().path):
-        raise RefusedError(
+        raise ArgumentError(
             f"{place.dataset} comes with costhub, and a merge would change the installed package. If that is meant, "
             f"name its folder: --against {place.folder}"
         )
@@ -167,7 +167,7 @@ def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: 
     merged, not_removed, removed = against if verdict.is_accepted else None, None, False
     if subject.resolve().parent == (Path(against) / INBOX).resolve():
         try:
-            shutil.rmtree(subject)
+            shutil.rmtree(subject.resolve())  # the current folder cannot be removed as `.`
             removed = True
         except OSError as error:  # the rows are in the tables all the same
             not_removed = error.strerror or first_line(error)
@@ -247,15 +247,15 @@ def _card_beside(pull: PullRequest) -> Iterator[Reason]:
 
 def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> None:
     if kind == "model":
-        raise RefusedError("Only measurements are merged; `costhub publish` puts a model into a hub.")
+        raise ArgumentError("Only measurements are merged; `costhub publish` puts a model into a hub.")
     if pull is not None and against != pull.repo.address:
-        raise RefusedError(
+        raise ArgumentError(
             "A pull request is merged into its own dataset and must be compared with that: leave --against out."
         )
     if pull is None and (against is None or not Path(against).is_dir()):
-        raise RefusedError(
-            "A folder is merged into a data folder: name that one with --against. For a dataset on the Hugging "
-            "Face hub, review the pull request that `costhub contribute` opened."
+        raise ArgumentError(
+            "A folder can only be merged into a data folder: name that data folder with --against. For a dataset on "
+            "the Hugging Face hub, review the pull request that `costhub contribute` opened."
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import DataError, ModelError
-from costhub.models.compound.members import MemberSpec, load_members, save_members, update_members
+from costhub.models.compound.members import MemberSpec, load_members, member_folder, save_members, update_members
 from costhub.models.evaluate import evaluate_scores
 from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error
 from costhub.models.options import check_width, parse_options
@@ -203,6 +203,7 @@ class Blend(CostModel):
         own_train = self._of_members(members, train)
         with bar(len(members), desc="training", unit="model", enabled=progress) as progress_bar:
             for i, member in enumerate(members):
+                member.checkpoint = member_folder(self.checkpoint, i)
                 member.fit(own_train[i], held_out[i], seed=int(seeds[i]), progress=False)
                 progress_bar.update()
         scores = np.stack([m.predict(p.rows, p.counts) for m, p in zip(members, own_train, strict=True)])

@@ -141,6 +141,7 @@ class Conditioned(CostModel):
         self.scaler = DeviceScaler.fit(self._vectors(train)[0], self._layout)
         self.columns = train.rows.shape[1]
         held_out = None if valid is None else self._widened(valid)
+        self.base.checkpoint = self.checkpoint
         self.base.fit(self._widened(train), held_out, seed=seed, progress=progress)
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:

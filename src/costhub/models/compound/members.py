@@ -99,6 +99,11 @@ class MemberSpec:
             raise ModelError(f"A member of the model cannot be made. {error}") from error
 
 
+def member_folder(folder: Path | None, number: int) -> Path | None:
+    """The folder of a member, inside the folder of the compound model; None if that is None."""
+    return folder and folder / f"member_{number}"
+
+
 def save_members(members: Sequence[CostModel], folder: Path) -> None:
     """Writes the weights of each member into `member_0/`, `member_1/` and so on.
 
@@ -106,7 +111,7 @@ def save_members(members: Sequence[CostModel], folder: Path) -> None:
         ModelError: A member is not fitted.
     """
     for number, member in enumerate(members):
-        own = folder / f"member_{number}"
+        own = folder / f"member_{number}"  # as `member_folder` names it
         own.mkdir()
         member.save_weights(own)
 

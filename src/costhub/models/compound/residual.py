@@ -88,6 +88,7 @@ class Residual(CostModel):
         Raises:
             DataError: No workload has two programs with different latencies.
         """
+        self.base.checkpoint = self.checkpoint
         self.base.fit(train, valid, seed=seed, progress=progress)
         self.local, self.slope = None, 1.0
 

@@ -16,7 +16,7 @@ from costhub.collector.device.cpu_state import core_count, pick_cpus, tvm_thread
 from costhub.errors import MeasureError, NetworkError, last_line
 from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
-from costhub.isolation.pool import load_tvm
+from costhub.isolation.tvm_children import load_tvm
 from costhub.search.whole_network.network_forms import (
     Arrays,
     BoardLost,
