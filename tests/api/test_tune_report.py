@@ -208,22 +208,33 @@ def test_a_report_of_a_newer_costhub_or_a_pipe_in_its_place_is_refused(tmp_path:
         read_report(tmp_path)
 
 
+METHOD = "evolutionary search, ranked"
+
+
+def test_a_search_that_proceeds_in_another_way_is_not_the_one_that_ended() -> None:
+    told = {"rule": "gain", "why": "w", "trials": 32, "cap": 64, "saved_s": 9.0, "saved_trials": 32, "said": "w"}
+    earlier = {"stopped": told, "method": METHOD, "workloads": [{"workload": "conv"}]}
+
+    assert stopped_before(earlier, "gain", 64, ["conv"], METHOD) == told
+    assert stopped_before(earlier, "gain", 64, ["conv"], "annealing search, ranked") is None
+
+
 def test_a_search_that_a_rule_ended_is_not_begun_again_by_the_same_command() -> None:
     told = {"rule": "gain", "why": "w", "trials": 96, "cap": 128, "saved_s": 9.0, "saved_trials": 32, "said": "w"}
     earlier = {"stopped": told, "workloads": [{"workload": "conv"}, {"workload": "relu"}]}
 
     names = ["conv", "relu"]
-    assert stopped_before(earlier, "gain", 128, names) == told
+    assert stopped_before(earlier, "gain", 128, names, METHOD) == told
     for rule, cap, others in (
         ("never", 128, names),
         ("gain", 256, names),
         ("gain", 128, [*names, "new"]),
         ("gain", 128, ["conv"]),  # of both together: with as many trials in all, one of them gets more
     ):
-        assert stopped_before(earlier, rule, cap, others) is None
+        assert stopped_before(earlier, rule, cap, others, METHOD) is None
     for wrong in (None, "yes", {**told, "trials": "many"}, {**told, "trials": 0}, {**told, "trials": 129}):
-        assert stopped_before({**earlier, "stopped": wrong}, "gain", 128, names) is None
-    assert stopped_before(None, "gain", 128, names) is None
+        assert stopped_before({**earlier, "stopped": wrong}, "gain", 128, names, METHOD) is None
+    assert stopped_before(None, "gain", 128, names, METHOD) is None
 
 
 def test_what_ended_the_last_search_of_a_folder_does_not_end_those_before_it() -> None:
@@ -231,9 +242,9 @@ def test_what_ended_the_last_search_of_a_folder_does_not_end_those_before_it() -
     rows = [{"workload": "last"}, {"workload": "first"}]
     earlier = {"stopped": told, "workloads": rows, "earlier": [{"model": "m", "workloads": ["first"]}]}
 
-    assert stopped_before(earlier, "gain", 64, ["last"]) == told
-    assert stopped_before(earlier, "gain", 64, ["first"]) is None
-    assert stopped_before(earlier, "gain", 64, ["last", "first"]) is None
+    assert stopped_before(earlier, "gain", 64, ["last"], METHOD) == told
+    assert stopped_before(earlier, "gain", 64, ["first"], METHOD) is None
+    assert stopped_before(earlier, "gain", 64, ["last", "first"], METHOD) is None
 
 
 def test_a_search_of_the_same_workload_on_another_device_is_not_the_search_that_ended() -> None:
@@ -242,8 +253,8 @@ def test_a_search_of_the_same_workload_on_another_device_is_not_the_search_that_
     older = [{"device": "a", "workloads": ["conv"]}]
     earlier = {"device": "b", "stopped": told, "workloads": rows, "earlier": older}
 
-    assert stopped_before(earlier, "gain", 64, ["conv"]) == told
-    assert stopped_before({**earlier, "earlier": [{**older[0], "device": "b"}]}, "gain", 64, ["conv"]) is None
+    assert stopped_before(earlier, "gain", 64, ["conv"], METHOD) == told
+    assert stopped_before({**earlier, "earlier": [{**older[0], "device": "b"}]}, "gain", 64, ["conv"], METHOD) is None
 
 
 def test_a_search_in_another_space_than_those_before_it_says_what_counts(

@@ -109,3 +109,13 @@ def test_a_target_that_is_none_is_refused(target: str) -> None:
 
 def test_a_target_is_read_from_its_json() -> None:
     assert str(parse_target('{"kind":"llvm","num-cores":2}').kind.name) == "llvm"
+
+
+def test_operations_that_tvm_cannot_count_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise tvm.error.InternalError("Unable to compute the length of a loop")
+
+    monkeypatch.setattr("tvm.s_tir.analysis.estimate_tir_flops", fail)
+
+    with pytest.raises(WorkloadError, match=r"TVM cannot count the operations of this workload .*length of a loop"):
+        workload_row(matmul(8, 8, 8), name="t", operator="elementwise")

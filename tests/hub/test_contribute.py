@@ -11,7 +11,7 @@ import pytest
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, CosthubError, HubError, RefusedError
 from costhub.hub import contribute as module
-from costhub.hub.contribute import Offer, contribute, contribution_id, describe
+from costhub.hub.contribute import CONTRIBUTE_VARIABLE, Offer, contribute, contribution_id, describe
 from costhub.hub.publish import publish
 from costhub.hub.remote.address import AddressError
 
@@ -93,6 +93,28 @@ def test_sending_it_again_finds_the_pull_request(measured: Any, unchecked: None,
     assert str(first) == repr(first) == f"Sent: {first.url}"
     assert str(again) == f"Already sent: {again.url}"
     assert len(dataset.pulls[REPO]) == 1
+
+
+def test_one_that_was_merged_on_its_page_is_found_there(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    folder = measured(tmp_path / "mine", 100)
+    first = contribute(folder, TO, deep=False, agree=True)
+    dataset.commit(REPO, dict(dataset.files(REPO, "refs/pr/1")))
+    dataset.pulls[REPO][0].status = "merged"
+
+    again = contribute(folder, TO, deep=False, agree=True)
+
+    assert first is not None
+    assert again is not None
+    assert (again.url, again.review_command) == (first.url, None)
+
+
+def test_a_name_without_a_hub_is_refused(measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CONTRIBUTE_VARIABLE, raising=False)
+
+    with pytest.raises(AddressError, match="give --to as well"):
+        contribute(measured(tmp_path / "mine", 100), name="lab/x", agree=True, dry_run=True)
 
 
 def test_an_answer_that_was_lost_is_looked_for(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:

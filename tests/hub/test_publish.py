@@ -639,3 +639,16 @@ def test_a_dataset_is_no_hub(measured: Any, tmp_path: Path) -> None:
 
     with pytest.raises(AddressError, match=f"is a dataset in a hub. Write --to {hub} --as lab/data"):
         publish(folder, str(hub / "datasets/lab/data"), agree=True)
+
+
+def test_a_first_publication_that_fails_leaves_no_empty_model(
+    sound_model: Any, hub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("costhub.hub.remote.folder_repo._copy", full)
+
+    with pytest.raises((OSError, CosthubError)):
+        publish(sound_model("gbt"), str(hub), name="lab/one", agree=True)
+    assert not (hub / "models/lab/one").exists()

@@ -306,6 +306,18 @@ def test_a_page_that_is_larger_than_any_is_not_read(tmp_path: Path, monkeypatch:
     assert (out / "index.html").read_text() == PAGE
 
 
+def test_a_folder_full_of_files_is_refused_by_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put("a.txt")(tmp_path / "site")
+    put("z/deep/down.txt")(tmp_path / "site")
+    monkeypatch.setattr(Path, "rglob", lambda *_: pytest.fail("all of it was listed"))
+
+    with pytest.raises(ArgumentError, match=r"holds a\.txt"):
+        write_site(tmp_path / "site", PAGE, {})
+    put("benchmark.json")(tmp_path / "other")
+    with pytest.raises(ArgumentError, match=r"holds benchmark\.json"):
+        write_site(tmp_path / "other", PAGE, {})
+
+
 def test_pictures_alone_are_no_site(tmp_path: Path) -> None:
     put("pictures/a.png")(tmp_path / "site")
 

@@ -14,7 +14,7 @@ import pytest
 from costhub.errors import MeasureError
 from costhub.isolation import pool as pool_module
 from costhub.isolation.child import Child, ChildTimeout
-from costhub.isolation.pool import STARVED, TOO_LONG, ChildPool, LostCall, echo
+from costhub.isolation.pool import MOST_CHILDREN, STARVED, TOO_LONG, ChildPool, LostCall, echo
 
 
 def pieces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -149,3 +149,11 @@ def test_a_frozen_pool_neither_works_nor_starts_children() -> None:
 def test_a_child_that_cannot_start_is_a_sentence() -> None:
     with ChildPool(1, prepare=partial(echo, {"exit": 1})) as pool, pytest.raises(MeasureError, match="did not start"):
         pool.call(echo, 1)
+
+
+def test_there_is_a_child_for_each_cpu_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    for usable, size in (({3}, 1), ({0, 5}, 2), (set(range(40)), MOST_CHILDREN)):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, usable=usable: usable, raising=False)
+        with ChildPool() as pool:
+            assert pool.size == size

@@ -21,6 +21,7 @@ from costhub.search.scheduler import (
     TaskScheduler,
     TrialBatch,
     best_after,
+    score_line,
     search_progress,
 )
 
@@ -352,3 +353,10 @@ def test_there_is_no_gain_where_nobody_knows_what_waits() -> None:
     scheduler.add("conv", batch_standing(4e-6))
 
     assert search_progress(scheduler, foreseen=False).gain is None
+
+
+def test_equal_scores_give_a_level_line_however_their_mean_is_rounded() -> None:
+    for score in (1.5 + 6 * 2.0**-52, 0.1, -0.7, 1e6 / 3):
+        line = score_line([TrialBatch(np.array([1e-3, 2e-3, 3e-3, 5e-3, 7e-3])[:n], np.full(n, score)) for n in (3, 5)])
+        assert line is not None
+        assert line.slope == 0.0

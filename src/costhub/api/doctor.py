@@ -190,7 +190,8 @@ def merge(
         progress: Show progress bars on a terminal.
 
     Raises:
-        DataError: A folder holds no database, the targets differ, `out` is not empty, or no record is good.
+        DataError: A folder holds no database, the targets differ, `out` is not empty, no record is good, or this
+            machine was too busy to judge all of them.
 
     Example:
         >>> merge(["monday/", "tuesday/"], "all/").sentences()  # doctest: +SKIP

@@ -301,7 +301,8 @@ class _Search:
             warn_of_other_model(out, counted_before, model.name, device_id, {job.name for job in jobs})
             warn_of_other_space(out, counted_before, self.options.space, device_id, jobs)
             cap = self.trials * len(jobs)
-            ended = stopped_before(counted_before, self.options.stop, cap, [job.name for job in jobs])
+            names, options = [job.name for job in jobs], self.options
+            ended = stopped_before(counted_before, options.stop, cap, names, options.said)
             shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
             with stages.during(SEARCHING):
                 results = self._search(jobs, model.model, known, measurer, folder, shown)

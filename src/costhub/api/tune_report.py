@@ -68,7 +68,7 @@ def read_report(out: Path) -> dict[str, Any] | None:
 
 
 def stopped_before(
-    earlier: Mapping[str, Any] | None, rule: str, cap: int, names: Iterable[str]
+    earlier: Mapping[str, Any] | None, rule: str, cap: int, names: Iterable[str], method: str
 ) -> dict[str, Any] | None:
     """Where the same rule has ended the same search before; None if it has not.
 
@@ -79,9 +79,12 @@ def stopped_before(
         rule: The rule of the new search.
         cap: The trials of the new search, of all workloads together.
         names: Its workloads.
+        method: How it proceeds, as its report will say; another method may find more.
     """
     told = earlier.get("stopped") if earlier else None
     if not earlier or not isinstance(told, dict) or (told.get("rule"), told.get("cap")) != (rule, cap):
+        return None
+    if earlier.get("method", method) != method:
         return None
     is_count = isinstance(told.get("trials"), int) and 0 < told["trials"] <= cap
     rows, older = _on_device(earlier, str(earlier.get("device")))

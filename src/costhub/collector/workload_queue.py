@@ -188,7 +188,10 @@ def put_workloads(workloads: Sequence[WorkloadSpec], folder: DataFolder) -> list
     found = []
     for each in workloads:
         mod = each.module()
-        row = workload_row(mod, name=each.name, operator=each.family, networks=each.networks)
+        try:
+            row = workload_row(mod, name=each.name, operator=each.family, networks=each.networks)
+        except WorkloadError as error:
+            raise WorkloadError(f"{each.name} cannot be measured. {error}") from error
         key = row["workload_id"]
         found.append((key, mod))
         if key in rows:

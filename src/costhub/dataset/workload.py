@@ -122,7 +122,7 @@ def workload_row(mod: Any, *, name: str, operator: str, networks: Sequence[tuple
         networks: Networks that use it, and how often each uses it.
 
     Raises:
-        WorkloadError: An argument is not a tensor of known size.
+        WorkloadError: An argument is not a tensor of known size, or TVM cannot count the operations.
     """
     arguments = argument_shapes(mod)
     return {
@@ -151,10 +151,17 @@ def join_networks(
 
 
 def count_flop(mod: Any) -> float:
-    """The floating-point operations of one run of a workload (``tvm.IRModule``), as TVM counts them."""
+    """The floating-point operations of one run of a workload (``tvm.IRModule``), as TVM counts them.
+
+    Raises:
+        WorkloadError: TVM cannot count them, as in a loop whose length depends on another one.
+    """
     from tvm.s_tir.analysis import estimate_tir_flops
 
-    return float(estimate_tir_flops(mod))
+    try:
+        return float(estimate_tir_flops(mod))
+    except Exception as error:  # TVM raises errors of several kinds
+        raise WorkloadError(f"TVM cannot count the operations of this workload ({last_line(error)}).") from error
 
 
 def parse_target(target: str) -> Any:

@@ -16,7 +16,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import TABLES
 from costhub.errors import ArgumentError, DataError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
-from costhub.hub.remote.address import AddressError
+from costhub.hub.remote.address import HF_PREFIX, AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, PushedCommit, RemoteRepo, StaleError, repeat_if_stale
@@ -90,7 +90,7 @@ class Contribution(Printed):
     @property
     def review_command(self) -> str | None:
         """The command that reviews and merges it in a folder hub; None if there is nothing to review there."""
-        if self.is_merged or self.url.startswith("http"):
+        if self.is_merged or self.url.startswith(("http", HF_PREFIX)):
             return None
         dataset = shlex.quote(self.url)
         inbox = shlex.quote(f"{self.url}/{INBOX}/{self.offer.contribution_id}")
@@ -145,9 +145,7 @@ def contribute(
         costhub.errors.RefusedError: agree is 'yes'. Nothing was sent: pass agree=True, or a function that receives ...
     """
     check_consent(agree)
-    to = to or os.environ.get(CONTRIBUTE_VARIABLE)
-    if not (to or dry_run):
-        raise AddressError(f"Name the dataset with --to hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
+    to = _destination(to, name, dry_run=dry_run)
     with staged(folder) as ready:
         if ready.kind != "dataset":
             raise ArgumentError(f"{folder} is a model; `costhub publish` puts it into a hub.")
@@ -193,6 +191,16 @@ def _compared(
         why = str(error).partition(_HALF_DONE)[0].rstrip()  # nothing was begun
         what = f"whether {repo.address} takes these rows, or holds some already. {why}"
         return replace(offer, not_checked=what), None
+
+
+def _destination(to: str | None, name: str | None, *, dry_run: bool) -> str | None:
+    """The address that is given, or that of the environment; a dry run needs none."""
+    to = to or os.environ.get(CONTRIBUTE_VARIABLE)
+    if not (to or dry_run):
+        raise AddressError(f"Name the dataset with --to hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
+    if name is not None and not to:
+        raise AddressError("--as names a dataset in a hub's folder: give --to as well (to= in Python).")
+    return to
 
 
 def _leave_out_held(folder: Path, repo: Repository | None) -> tuple[int, bool]:
@@ -323,10 +331,11 @@ def _head(repo: Repository) -> Head:
 
 def _sent_earlier(repo: Repository, head: Head, offer: Offer) -> Contribution | None:
     """The same contribution, if an earlier run already sent it."""
-    if any(path.startswith(f"{INBOX}/{offer.contribution_id}/") for path in head.files):
-        return Contribution(offer, offer.to, None, was_there=True)
-    pull = repo.find_pull_request(f"[{offer.contribution_id}]")
-    return None if pull is None else Contribution(offer, pull.url, pull.pull_request, was_there=True)
+    pull = repo.find_pull_request(f"[{offer.contribution_id}]")  # its page, also after a merge there
+    if pull is not None:
+        return Contribution(offer, pull.url, pull.pull_request, was_there=True)
+    is_there = any(path.startswith(f"{INBOX}/{offer.contribution_id}/") for path in head.files)
+    return Contribution(offer, offer.to, None, was_there=True) if is_there else None
 
 
 def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribution:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -175,14 +176,32 @@ def _refuse_idle(ready: Staged, repo: Repository, tag: str | None, replaces: boo
 
 def _send(publication: _Publication, plan: PublishPlan, tag: str | None, *, is_new: bool) -> PushedCommit:
     """Commits the planned changes, in a repository that is created if it is new, and tags the commit."""
-    repo, name = publication.repo, publication.ready.name
+    repo = publication.repo
     if is_new:
         repo.create()
-    message = f"Publish {name} {tag} with costhub" if tag else f"Publish {name} with costhub"
-    pushed = repeat_if_stale(lambda: publication.push(plan, message))
+    with _leaving_nothing(repo if is_new else None):
+        pushed = _pushed(publication, plan, tag)
     if tag is not None:
         repo.tag(tag, pushed.commit)
     return pushed
+
+
+def _pushed(publication: _Publication, plan: PublishPlan, tag: str | None) -> PushedCommit:
+    name = publication.ready.name
+    message = f"Publish {name} {tag} with costhub" if tag else f"Publish {name} with costhub"
+    return repeat_if_stale(lambda: publication.push(plan, message))
+
+
+@contextlib.contextmanager
+def _leaving_nothing(repo: Repository | None) -> Iterator[None]:
+    """Removes the folder of a new repository in a hub's folder if nothing arrived there."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(repo, FolderRepo):
+            with contextlib.suppress(OSError):  # it holds something
+                repo.folder.rmdir()
+        raise
 
 
 @dataclass(frozen=True)

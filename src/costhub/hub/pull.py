@@ -29,6 +29,11 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
     return pull_resolved(find_model(name, arch=arch), out=out)
 
 
+def models_root() -> Path:
+    """The folder of the cache in which pulled models lie, under their names and revisions."""
+    return cache_root() / "models"
+
+
 def pull_resolved(model: ResolvedModel, *, out: str | Path | None = None) -> Path:
     """Copies a resolved model; see `pull`.
 
@@ -42,7 +47,7 @@ def pull_resolved(model: ResolvedModel, *, out: str | Path | None = None) -> Pat
         check_model_files(source, skip_hidden=True)
     manifest = model.entry.manifest
     # In the cache each revision has its own folder, so an update never collides with an older copy.
-    cached = cache_root() / "models" / model.entry.name / manifest.revision[:16]
+    cached = models_root() / model.entry.name / manifest.revision[:16]
     target = cached if out is None else Path(out)
     if is_shipped:
         return copy_verified(source, target, manifest=manifest, follow=True)

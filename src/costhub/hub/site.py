@@ -256,7 +256,7 @@ def _left_out_message(path: Path, error: Exception) -> str:
 
 
 def write_site(out: str | Path, page: str, files: Mapping[str, bytes]) -> Path:
-    """Writes a site next to its destination and swaps it in; readers see either the old or the new one.
+    """Writes a site next to its destination and swaps it in; that is missing for a moment between two renames.
 
     Args:
         out: The folder to create. An empty folder, or one that contains only an earlier site, is replaced.
@@ -309,15 +309,17 @@ def refuse_occupied(out: str | Path) -> None:
 
 def _foreign_file(target: Path) -> str | None:
     """A file in the folder that `write_site` did not write; None if there is none."""
-    for path in sorted(target.rglob("*")):
-        name = path.relative_to(target).as_posix()
-        if path.is_symlink() or name not in (INDEX_PAGE, PICTURE_FOLDER, BENCHMARK):
-            drawn = path.suffix == ".png" and path.parent == target / PICTURE_FOLDER and path.is_file()
-            if path.is_symlink() or not drawn:
-                return name
+    present = sorted(target.iterdir())
+    for path in present:
+        if path.is_symlink() or path.name not in (INDEX_PAGE, PICTURE_FOLDER, BENCHMARK):
+            return path.name
+    pictures = target / PICTURE_FOLDER
+    for path in sorted(pictures.iterdir()) if pictures.is_dir() else ():
+        if path.is_symlink() or path.suffix != ".png" or not path.is_file():
+            return f"{PICTURE_FOLDER}/{path.name}"
     index = target / INDEX_PAGE
-    if any(target.iterdir()) and not _is_own_page(index):
-        return INDEX_PAGE if index.exists() else PICTURE_FOLDER
+    if present and not _is_own_page(index):
+        return INDEX_PAGE if index.exists() else present[0].name
     return None
 
 

@@ -39,13 +39,19 @@ class LostCall:
     """One of `CRASHED`, `TOO_LONG` and `STARVED`."""
 
 
+def default_size() -> int:
+    """One child for each CPU that this process may use, at most `MOST_CHILDREN`."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(usable, MOST_CHILDREN)
+
+
 class ChildPool:
     """A few children, for work that may crash them; any number of threads may use it.
 
     A child starts when there is work for it, unless `launch` starts them all.
 
     Args:
-        size: Number of children; one per core by default, at most `MOST_CHILDREN`.
+        size: Number of children; by default `default_size`.
         prepare: Called first in every child, as in `Child`.
         environment: As for `Child`.
         limits: As for `Child`; memory for a call is at most a share of the machine's.
@@ -70,7 +76,7 @@ class ChildPool:
         is_shared: bool = True,
         most_calls: int | None = None,
     ) -> None:
-        self.size = size or min(os.cpu_count() or 1, MOST_CHILDREN)
+        self.size = size or default_size()
         self._new_child = partial(
             Child,
             prepare=prepare,

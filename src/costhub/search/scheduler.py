@@ -124,6 +124,8 @@ class TaskRule:
 
 _MIN_PROGRAMS = 3
 """The fewest programs that determine a line and the spread about it."""
+_LEAST_DEVIATION = 1e-9
+"""Least standard deviation of scores that differ, relative to the largest: models round at 1e-12."""
 
 
 @dataclass(frozen=True)
@@ -212,10 +214,11 @@ def score_line(batches: Sequence[TrialBatch]) -> ScoreLine | None:
         return None
     scores = np.concatenate([batch.scores for batch in batches])[ran]
     speed = -np.log(np.concatenate([batch.latency_s for batch in batches])[ran])
-    variance = float(scores.var())
-    # Never a falling line, and a level one if all scored the same.
+    deviation = float(scores.std())
+    # Never a falling line, and a level one if all scored the same but for the rounding of their mean.
     covariance = float(np.mean((scores - scores.mean()) * speed))
-    slope = max(0.0, covariance / variance) if variance > 0.0 else 0.0
+    is_level = deviation <= _LEAST_DEVIATION * float(np.abs(scores).max())
+    slope = 0.0 if is_level else max(0.0, covariance / deviation**2)
     spread = float(np.std(speed - slope * scores, ddof=1))
     return ScoreLine(slope, float(scores.mean()), float(speed.mean()), spread, float(ran.mean()))
 

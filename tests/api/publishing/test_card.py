@@ -11,7 +11,7 @@ import pytest
 
 from costhub.api.evaluation import evaluate
 from costhub.api.learning import adapt, train
-from costhub.api.models import save_model
+from costhub.api.models import pull, save_model
 from costhub.api.publishing import card as module
 from costhub.api.publishing.card import card
 from costhub.cards.model_card import is_as_rendered, parse
@@ -113,6 +113,14 @@ def test_a_model_of_a_hub_is_copied_and_not_changed(tmp_path: Path) -> None:
 
     assert made.path == tmp_path / "mine/README.md"
     verify(tmp_path / "mine")
+
+
+def test_the_caches_copy_of_a_model_is_not_changed() -> None:
+    folder = pull("nvidia-h200-gbt")
+
+    with pytest.raises(ArgumentError, match=r"is the cache's copy of a model of a hub and is not changed"):
+        card(folder)
+    assert pull("nvidia-h200-gbt") == folder
 
 
 def test_a_model_that_was_adapted_in_python_gets_the_card_of_what_was_held_out(trained: Path, tmp_path: Path) -> None:

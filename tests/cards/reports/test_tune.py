@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -354,3 +355,33 @@ def test_types_that_torch_lacks_are_shown_with_tvm() -> None:
 
     assert "np.zeros((2,), 'uint64')" in text
     assert "torch.zeros" not in text
+
+
+def of_many(kernels: str, network: str) -> dict[str, Any]:
+    shares = [0.5, 0.4, *[0.1 / 11] * 11]
+    rows = [row(f"{kernels}{i}", share_after=share, device="acme-one") for i, share in enumerate(shares)]
+    return {**report(network=network), "workloads": rows}
+
+
+def test_shares_of_several_searches_are_not_added_up() -> None:
+    page = tune_markdown(with_earlier(of_many("j", "second"), of_many("k", "first")))
+
+    shares = [int(found) for found in re.findall(r"take (\d+)% of the time of all", page)]
+    assert shares == [90]
+    assert "2 of 13 kernels of the last search take 90%" in page
+
+
+def test_the_picture_shows_what_the_text_speaks_of(tmp_path: Path) -> None:
+    new, old = ({**report(), "workloads": [row(name, device="acme-one")]} for name in ("new", "old"))
+
+    plots = tune_pictures(with_earlier(new, old), tmp_path)
+
+    drawn = (tmp_path / plots["kernels"]).read_text()
+    assert ("new" in drawn, "old" in drawn) == (True, False)
+
+
+def test_a_search_that_ended_by_itself_says_how_it_goes_on() -> None:
+    ended = {**report(), "stopped": {"rule": "gain", "said": "Enough.", "trials": 64, "cap": 128}}
+
+    assert "with more trials goes on from here" in tune_markdown(report())
+    assert "with more trials and --stop never goes on from here" in tune_markdown(ended)

@@ -58,3 +58,13 @@ def test_what_a_named_file_and_a_model_folder_hold_counts(tmp_path: Path) -> Non
         assert asked == asked_for({"name": str(tmp_path / "model"), "split": str(split), "out": "elsewhere"})
         seen.add(asked)
     assert len(seen) == 3
+
+
+def test_what_the_files_of_an_argument_that_is_repeated_hold_counts(tmp_path: Path) -> None:
+    network = tmp_path / "mine.pt2"
+    network.write_bytes(b"one")
+    before = asked_for({"workloads": ("resnet18", str(network))})
+    network.write_bytes(b"other")
+
+    assert asked_for({"workloads": ("resnet18", str(network))}) != before
+    assert asked_for({"workloads": ("resnet18",)}) == asked_for({"workloads": ("resnet18",)})

@@ -200,3 +200,26 @@ def test_kernels_of_a_network_to_tune_are_blocked() -> None:
     assert sum(task.flop * task.weight for task in found) == pytest.approx(
         sum(task.flop * task.weight for task in plain), rel=0.05
     )
+
+
+def test_a_module_keeps_layouts_of_its_own() -> None:
+    """As TVM's importer of TFLite writes them."""
+    x, w = (
+        relax.Var("x", relax.TensorType((1, 8, 8, 4), "float32")),
+        relax.Var("w", relax.TensorType((8, 3, 3, 4), "float32")),
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.nn.conv2d(x, w, padding=1, data_layout="NHWC", kernel_layout="OHWI"))
+        builder.emit_func_output(out)
+    target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in ((1, 8, 8, 4), (8, 3, 3, 4))]
+
+    machine = relax.VirtualMachine(tvm.compile(fuse(builder.get(), target), target=target), tvm.cpu())
+    found = machine["main"](*map(tvm.runtime.tensor, given)).numpy()
+
+    data, weights = (torch.from_numpy(each).permute(0, 3, 1, 2) for each in given)
+    expected = functional.conv2d(data, weights, padding=1).permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -115,8 +115,10 @@ def test_a_file_with_code_is_refused_and_the_code_does_not_run(stem: str, tmp_pa
 def test_two_networks_of_one_name_are_refused(tmp_path: Path, target: str) -> None:
     (tmp_path / "resnet-18.pt2").write_text("anything")
 
-    with pytest.raises(WorkloadError, match="Two networks are called resnet-18"):
-        network_workloads(["resnet18", str(tmp_path / "resnet-18.pt2")], target=target)
+    names = ["resnet18", str(tmp_path / "resnet-18.pt2")]
+    for both in (names, names[::-1]):
+        with pytest.raises(WorkloadError, match=r"Two networks are called resnet-18; rename the file .*resnet-18\.pt2"):
+            network_workloads(both, target=target)
 
 
 def test_the_page_lists_every_network_with_its_parameters() -> None:

@@ -296,6 +296,17 @@ def test_programs_that_nobody_measured_are_notes_and_stay(search: Any, tmp_path:
     assert len(kept) == 12 - 1
 
 
+def test_a_failure_and_a_program_that_nobody_measured_are_two_records(search: Any, tmp_path: Path) -> None:
+    workload, (trace, _, target, arguments) = search.record(4)
+    search.change(5, workload=workload, trace=trace, run_secs=[FAILED], target=target, arguments=arguments)
+    search.change(4, run_secs=[UNMEASURED_S])
+
+    found = examine(search.write(tmp_path / "db"))
+
+    assert found.log.counts["DB10"] == 0
+    assert len(found.records) == 12
+
+
 def test_two_targets_in_one_folder_are_a_warning(search: Any, tmp_path: Path) -> None:
     search.change(4, target={**search.record(4)[1][2], "num-cores": 64})
 

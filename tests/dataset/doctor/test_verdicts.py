@@ -9,10 +9,12 @@ import pytest
 
 from costhub.dataset.doctor import examine as module
 from costhub.dataset.doctor import verdicts as cached
+from costhub.dataset.doctor.clean_copy import write_clean_copy
 from costhub.dataset.doctor.examine import examine_database
 from costhub.dataset.doctor.in_children import examine_records
 from costhub.dataset.doctor.verdicts import Verdict, Verdicts
 from costhub.dataset.metaschedule.import_pool import ImportPool
+from costhub.errors import DataError
 from costhub.files import CACHE_VARIABLE
 from costhub.isolation.pool import STARVED, ChildPool, LostCall
 
@@ -60,18 +62,24 @@ def test_an_interrupted_examination_goes_on_where_it_stopped(
     assert (len(found.records), found.log.findings()) == (12, [])
 
 
-def test_a_busy_machine_leaves_no_verdict(search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_target_late", [False, True])
+def test_a_busy_machine_leaves_no_verdict(
+    is_target_late: bool, search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, tried = search.write(tmp_path / "db"), ChildPool._try
 
     def starved(self: ChildPool, child: Any, function: Any, args: Any, timeout_s: float) -> Any:
-        has_traces = function is examine_records and args[2]
-        return LostCall(STARVED) if has_traces else tried(self, child, function, args, timeout_s)
+        is_late = function is examine_records and (is_target_late or args[2])
+        return LostCall(STARVED) if is_late else tried(self, child, function, args, timeout_s)
 
     with monkeypatch.context() as patched:
         patched.setattr(ChildPool, "_try", starved)
         found = examine_database(folder, workers=1, progress=False)
     assert (len(found.records), found.log.counts["DB06"]) == (0, 12)
     assert "too busy" in found.log.findings()[0].message
+    with pytest.raises(DataError, match="Nothing was written: this machine was too busy to judge 12 lines"):
+        write_clean_copy([found], tmp_path / "clean")
+    assert not (tmp_path / "clean").exists()
 
     again = examine_database(folder, workers=1, progress=False)
 

@@ -328,3 +328,14 @@ def test_nothing_goes_while_there_is_room(cache: FeatureCache, user_cache: Path)
     cache.append([key("a")], [features(50, 0)])
     remove_unused(user_cache, most_bytes=1 << 20, but=user_cache)
     assert read(cache, "a")[0] == [50]
+
+
+def test_a_folder_in_the_cache_that_cannot_be_written_is_none_to_keep_rows_in(
+    user_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, access = user_cache / "features" / SPEC.name / "cpu0", os.access
+    kept.mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != kept and access(path, mode))
+
+    assert not FeatureCache("cpu0", SPEC).folder.is_relative_to(user_cache)
+    assert FeatureCache("cpu1", SPEC).folder.is_relative_to(user_cache)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -232,6 +233,34 @@ def test_programs_for_which_the_machine_was_too_busy_are_computed_next_time(
     assert left == replace(crowd, keys=crowd.keys[:1], traces=crowd.traces[:1])
     assert [rows is not None for rows in found] == [True]
     assert "1 program will be left out: other programs kept this machine too busy" in caplog.text
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_rows_of_other_programs_than_were_asked_for_are_not_kept(
+    count: int, tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [np.ones((1, PER_STORE.width), np.float32)] * count
+    monkeypatch.setattr(ChildPool, "_try", lambda *_: (rows, {}))
+
+    with pytest.raises(DataError, match=rf"gave rows of {count} programs for 2 programs: `extract` returns one array"):
+        list(featurise([chunk(tiny_matmul, *tiny_matmul.traces[:2])], PER_STORE, workers=1))
+    of_traces = FeatureSpec("short@1", ("a",), lambda *_: rows, lambda *_: rows, needs_tvm=False)
+    with pytest.raises(DataError, match="The feature spec short@1 gave rows of"):
+        list(featurise([chunk(tiny_matmul, *tiny_matmul.traces[:2])], of_traces))
+
+
+def test_what_tvm_cannot_take_costs_itself_and_what_a_users_code_raises_is_a_sentence(
+    tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise KeyError("of the code")
+
+    monkeypatch.setattr(compute_module, "find_spec", lambda name: SimpleNamespace(extract=fail))
+    asked = (tiny_matmul.module_json, tiny_matmul.target, tiny_matmul.traces)
+
+    assert extract_features("tiles@1", *asked) == [None] * len(tiny_matmul.traces)
+    with pytest.raises(DataError, match=r"The code of the feature spec mine@1 failed \(KeyError: 'of the code'\)"):
+        extract_features("mine@1", *asked)
 
 
 def test_children_that_had_programs_of_one_origin_get_none_of_another(

@@ -11,7 +11,7 @@ import pytest
 from costhub.dataset.features.spec import replay_schedules
 from costhub.dataset.features.specs import SPECS, find_spec, spec_names
 from costhub.dataset.workload import module_from_json
-from costhub.errors import UnknownNameError
+from costhub.errors import ArgumentError, UnknownNameError
 
 COMPOSITE = "trace_tokens@1+per_store@1+loop_context@1"
 
@@ -127,12 +127,28 @@ SPEC = FeatureSpec("characters@1", ("characters",), extract, lambda context, can
 """
 
 
-def test_an_installed_package_adds_a_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def install(tmp_path: Path, name: str) -> None:
+    """A package with the spec of MODULE, under a name."""
     (tmp_path / "costhub_characters.py").write_text(MODULE)
     metadata = tmp_path / "characters-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: characters\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[costhub.features]\ncharacters@1 = costhub_characters:SPEC\n")
+    (metadata / "entry_points.txt").write_text(f"[costhub.features]\n{name} = costhub_characters:SPEC\n")
+
+
+def test_a_spec_with_two_names_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "characters@2")
+    monkeypatch.syspath_prepend(tmp_path)
+    vars(SPECS).pop("_added", None)
+    try:
+        with pytest.raises(ArgumentError, match="'characters@2' is called 'characters@1' in its own code"):
+            find_spec("characters@2")
+    finally:
+        vars(SPECS).pop("_added", None)
+
+
+def test_an_installed_package_adds_a_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "characters@1")
     monkeypatch.syspath_prepend(tmp_path)
     vars(SPECS).pop("_added", None)
     try:

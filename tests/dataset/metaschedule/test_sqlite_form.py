@@ -183,3 +183,13 @@ def test_a_message_of_sqlite_that_is_no_text_is_a_sentence(tmp_path: Path) -> No
 
     with pytest.raises(DataError, match="cannot be read as a SQLite database"):
         write_json_lines(WORKLOADS_FILE, str(path), str(tmp_path / "out.json"))
+
+
+def test_rows_that_are_not_in_the_file_yet_are_not_left_out_silently(database: Any, tmp_path: Path) -> None:
+    folder = write(tmp_path / "db", as_rows(database))
+    with contextlib.closing(sqlite3.connect(folder / SQLITE_FILES[RECORDS_FILE])) as writing:
+        writing.execute("PRAGMA journal_mode=WAL")
+        writing.execute("DELETE FROM tuning_record WHERE rowid = 1")
+        writing.commit()
+        with pytest.raises(DataError, match=r"was not closed: \S+-wal is still beside it\. End the search"):
+            import_database(folder, tmp_path / "out", device={"device_id": "cpu0", "kind": "cpu"}, progress=False)

@@ -108,3 +108,33 @@ def test_a_killed_process_gives_the_lock_back(tmp_path: Path) -> None:
         child.wait()
     with FolderLock(tmp_path):
         pass
+
+
+def test_a_full_disk_costs_the_pid_and_an_interruption_frees_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(error: BaseException) -> Any:
+        def pwrite(*_: Any) -> None:
+            raise error
+
+        return pwrite
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", raising(OSError(errno.ENOSPC, "No space left on device")))
+        FolderLock(tmp_path).release()
+        patched.setattr(os, "pwrite", raising(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            FolderLock(tmp_path)
+    FolderLock(tmp_path).release()
+
+
+def test_a_lock_on_a_read_only_file_system_is_not_to_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(path: Any, *_: Any) -> int:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    (tmp_path / LOCK).touch()
+    monkeypatch.setattr("costhub.dataset.shards.lock.os.open", read_only)
+    with pytest.raises(OSError, match="Read-only"):
+        FolderLock(tmp_path)

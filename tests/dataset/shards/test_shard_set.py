@@ -182,6 +182,27 @@ def test_a_record_in_several_places_is_read_once(tmp_path: Path, measurement: An
     assert streamed_ids(tmp_path) == ["r00000", "r00001", "r00002", "r00003", "r00004"]
 
 
+def test_a_row_that_moves_to_a_shard_of_an_old_name_is_read_once(tmp_path: Path, measurement: Any) -> None:
+    def shard_of(*numbers: int) -> None:
+        add_shard(tmp_path, table_from_rows("measurements", [measurement(n, workload_id="w") for n in numbers]))
+
+    shard_of(0, 1, 2, 3)
+    shard_of(4)
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(encode_row(measurement(5, workload_id="w")))
+    before = [path.name for path in shard_paths(tmp_path)]
+    batches = stream_measurements(tmp_path, ["record_id", RECORD_KEY], None, 2)
+
+    found = next(batches)["record_id"].to_pylist()
+    shard_of(5)
+    journal.unlink()
+    merge_small(tmp_path, rows=4)
+    assert [path.name for path in shard_paths(tmp_path)] == before
+    found += [record_id for batch in batches for record_id in batch["record_id"].to_pylist()]
+
+    assert found == [f"r{number:05}" for number in range(6)]
+
+
 def test_nothing_is_read_of_an_empty_folder(tmp_path: Path) -> None:
     assert streamed_ids(tmp_path) == []
 

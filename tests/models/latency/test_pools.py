@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
 
 from costhub.dataset.folder import DataFolder
+from costhub.errors import DataError
 from costhub.models.latency.pools import TRIALS, Pool, TrialCurve, family, read_pools
 from scripts.bench.common.data import DEVICE, small_folder
 
@@ -97,3 +99,25 @@ def test_latencies_of_a_slow_session_are_brought_to_the_speed_of_the_fastest(tmp
 
 def test_kinds_belong_to_two_families() -> None:
     assert [family(kind) for kind in ("cpu", "cuda", "rocm", "metal")] == ["cpu", "gpu", "gpu", "gpu"]
+
+
+def test_a_writer_that_moves_shards_meanwhile_is_waited_for(measured: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    folder = DataFolder.open(measured(tmp_path / "data", 0, 20))
+    (device_id,) = folder.device_ids()[:1]
+    expected, iterate, calls = read_pools(folder, device_id, "cpu"), DataFolder.iter_measurements, []
+
+    def moved_once(self: DataFolder, *arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        batches = iterate(self, *arguments, **options)
+        if len(calls) == 1:
+            yield next(batches)
+            raise DataError("The shards changed while they were read; read them again.")
+        yield from batches
+
+    monkeypatch.setattr(DataFolder, "iter_measurements", moved_once)
+    again = read_pools(folder, device_id, "cpu")
+
+    assert len(calls) == 1  # then whole shards are read, for which it waits
+    assert [(pool.workload_id, pool.latency_s.tolist()) for pool in again] == [
+        (pool.workload_id, pool.latency_s.tolist()) for pool in expected
+    ]

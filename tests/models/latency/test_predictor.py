@@ -130,6 +130,7 @@ def edited(change: dict[str, Any]) -> Any:
         (edited({"layout": "latency@9"}), "latency@9"),
         (edited({"curve": {"cpu": [[64, 0.0], [16, 0.1]]}}), "rising trials"),
         (edited({"curve": {"cpu": []}}), "rising trials"),
+        (edited({"curve": {"cpu": [[1, float("nan")]]}}), "rising trials"),
         (edited({"rest_shares": [0.2, 0.1]}), "rising shares"),
         (edited({"rest_shares": [float("nan")]}), "rising shares"),
         (edited({"residuals": {}}), "need quantiles"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,12 @@ from costhub.search.whole_network.finish import (
     _checked,
     _Forms,
     _loaded,
+    _timed,
     finish_network,
     finish_untimed,
 )
 from costhub.search.whole_network.network_outputs import BF16_TOLERANCE, TOLERANCE
-from costhub.search.whole_network.network_timer import ROUNDS, SECONDS, NetworkTimer
+from costhub.search.whole_network.network_timer import ROUNDS, SECONDS, Latency, NetworkTimer
 
 VALUES = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
 
@@ -312,6 +314,21 @@ def test_wrong_outputs_have_a_culprit(
     assert "outputs of the tuned network net are not torch's" in (found.error or "")
     assert f"of their size). {sentence} No library was written." in (found.error or "")
     assert reference[0] is VALUES
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_a_network_with_wrong_outputs_is_not_timed(factor: int) -> None:
+    class Timed(Outputs):
+        notes = ()
+
+        def measure(self) -> dict[str, Latency]:
+            return {"tuned": Latency(1.0, 1.0, 1.0, 1)}
+
+    timer: Any = Timed(factor * VALUES)
+
+    found = _timed(FinishedNetwork("net", 1), nullcontext(timer), LOADED, None, ())
+
+    assert (found.error is None, bool(found.latencies)) == (factor == 1, factor == 1)
 
 
 def test_an_optional_form_that_fails_is_a_note_and_a_needed_one_an_error() -> None:

@@ -228,3 +228,12 @@ def test_a_board_of_another_kind_than_those_of_the_search_is_refused(two_boards:
 def test_torch_is_not_compiled_for_a_board(two_boards: tuple[str, str]) -> None:
     with entered(two_boards) as timer, pytest.raises(MeasureError, match="for a board"):
         timer.load_torch("torch.compile", "lstm", compiled=True)
+
+
+def test_threads_of_a_library_are_bound_though_this_process_leaves_its_own_unbound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TVM_BIND_THREADS", "0")  # as `costhub.load_network` does
+
+    assert NetworkTimer((), 1)._of_library["TVM_BIND_THREADS"] == "1"
+    assert "TVM_BIND_THREADS" not in NetworkTimer((), 1, device_kind="cuda")._of_library

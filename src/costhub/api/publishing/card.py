@@ -19,7 +19,7 @@ from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION, read_config
 from costhub.hub.data import DataAddress, find_data
 from costhub.hub.install import card_files, read_figures
-from costhub.hub.pull import pull_resolved
+from costhub.hub.pull import models_root, pull_resolved
 from costhub.hub.remote.manifest import MANIFEST, verify, write_manifest
 from costhub.terminal_text import Printed
 from costhub.versions import load_pandas
@@ -152,6 +152,11 @@ def _config_text(folder: Path, config: Mapping[str, Any]) -> str:
 def _own_folder(model: str, out: Path | None) -> Path:
     """The folder of the user's to write the card into: that of the model, or a copy."""
     if out is None and (Path(model) / CONFIG).is_file():
+        if Path(model).resolve().is_relative_to(models_root().resolve()):
+            raise ArgumentError(
+                f"{model} is the cache's copy of a model of a hub and is not changed; name a folder with --out "
+                "(out= in Python)."
+            )
         return Path(model)
     found = find_model(model)
     if out is not None:

@@ -100,8 +100,8 @@ def tune_pictures(summary: Mapping[str, Any], folder: Path) -> dict[str, str]:
         DataError: The subfolder is a link.
     """
     refuse_linked_plots(folder)
-    rows = kernel_rows(summary)
-    curve = together_curve(own_rows(summary, rows))
+    rows = own_rows(summary, kernel_rows(summary))
+    curve = together_curve(rows)
     plots = {}
     if len(rows) > 1 and len(curve) > 2:
         plots["progress"] = plot_together(curve, folder / _PLOTS / "progress.svg")
@@ -152,7 +152,7 @@ def _blocks(summary: Mapping[str, Any], plots: Mapping[str, str]) -> Iterator[Bl
     if busy:
         yield Paragraph(busy)
     yield from _kernels(rows, what, summary=summary)
-    yield from _progress(own_rows(summary, rows), plots, what, is_last_of_several=bool(summary.get("earlier")))
+    yield from _progress(own_rows(summary, rows), plots, what, summary=summary)
     for network in networks:
         yield from usage_blocks(network)
     yield Heading("Use the database" if networks else "Use it")
@@ -192,16 +192,18 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, summary: Mapping[s
     """The table of kernels, the most time-consuming first, with their peak and sum."""
     by_share = len(rows) > 1 and (what == "kernel" or any((row.get("weight") or 1.0) != 1.0 for row in rows))
     yield Heading("Kernels by their share of the time" if by_share else f"The {what}{'s' if len(rows) > 1 else ''}")
-    if by_share and len(rows) > _MOST_ROWS:
-        few = len(rows) // 6
-        share = sum(row["share"] or 0.0 for row in rows[:few])
-        yield Paragraph(f"{few} of {counted(len(rows), what)} take {share:.0%} of the time of all of them.")
+    own = own_rows(summary, rows)  # each search has shares of its own
+    if by_share and len(own) > _MOST_ROWS:
+        few = len(own) // 6
+        share = sum(row["share"] or 0.0 for row in own[:few])
+        last = " of the last search" if len(own) < len(rows) else ""
+        yield Paragraph(f"{few} of {counted(len(own), what)}{last} take {share:.0%} of the time of all of them.")
     columns = _columns(rows, what, by_share=by_share)
     yield Table(rows[:_MOST_ROWS], columns)
     keys = {column.key for column in columns}
     notes = {
         "weight": "Calls are those in one run of the network.",
-        "share": "Share is latency times calls, of all kernels together.",
+        "share": f"Share is latency times calls, of all {what}s searched together.",
         "best_us": "Tuned is the latency of the best program, timed alone.",
         "of_peak": f"Peak is {peak_text(summary)}; kernels that mostly move data stay far below.",
         "untuned_us": "Unscheduled is the latency of the plain loops on one thread.",
@@ -252,7 +254,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], what: str, *, by_share: bool) ->
 
 
 def _progress(
-    rows: Sequence[Mapping[str, Any]], plots: Mapping[str, str], what: str, *, is_last_of_several: bool
+    rows: Sequence[Mapping[str, Any]], plots: Mapping[str, str], what: str, *, summary: Mapping[str, Any]
 ) -> Iterator[Block]:
     """The result after some of the trials, which shows whether more of them would pay off."""
     drawn = [row for row in rows if row["curve"]]
@@ -260,8 +262,9 @@ def _progress(
         return
     yield Heading("Do more trials pay?")
     text = gain_text(rows, what)
-    left_out = f" {what.capitalize()}s of earlier searches are left out." if is_last_of_several else ""
-    on = "A trial is one measured program; the same command with more trials goes on from here."
+    left_out = f" {what.capitalize()}s of earlier searches are left out." if summary.get("earlier") else ""
+    anyway = " and --stop never" if summary.get("stopped") else ""
+    on = f"A trial is one measured program; the same command with more trials{anyway} goes on from here."
     yield Paragraph(f"{text} {on}{left_out}".strip())
     curve = together_curve(rows)
     if len(rows) > 1 and len(curve) > 2:

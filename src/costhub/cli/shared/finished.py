@@ -45,10 +45,16 @@ def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _content(value: Any) -> str | None:
-    """A hash of the file that an argument names, or of what a training writes into a model folder; None for others."""
+def _content(value: Any) -> str | list[str | None] | None:
+    """A hash of the file that an argument names, or of what a training writes into a model folder; None for others.
+
+    An argument that may be repeated has one for each.
+    """
     from costhub.models.folder import CONFIG
 
+    if isinstance(value, tuple | list):
+        found = [_content(each) for each in value]
+        return [each if isinstance(each, str) else None for each in found] if any(found) else None
     if not isinstance(value, str | Path):
         return None
     path = Path(value) / CONFIG if Path(value).is_dir() else Path(value)

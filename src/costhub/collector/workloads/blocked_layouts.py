@@ -210,12 +210,13 @@ def _blocked(call: Any, lanes: int) -> list[str] | None:
 
 
 def legalize_convolution(builder: Any, call: Any) -> Any:
-    """The kernel of a convolution in a blocked layout, for LegalizeOps; TVM has none for them."""
+    """The kernel of a convolution in a blocked layout, for LegalizeOps; TVM has none for those made here."""
     attrs, (data, weights) = call.attrs, call.args
-    if attrs.data_layout == "NCHW":
-        return Op.get(CONVOLUTION).get_attr("FLegalize")(builder, call)
+    groups = int(attrs.groups)
+    if not _is_in_blocks(attrs) or (groups > 1 and not _is_depthwise(data.ty.shape, weights.ty.shape, groups)):
+        return Op.get(CONVOLUTION).get_attr("FLegalize")(builder, call)  # as the module has it
     numbers = ([int(n) for n in given] for given in (attrs.strides, attrs.padding, attrs.dilation))
-    if int(attrs.groups) > 1:
+    if groups > 1:
         return builder.call_te(_depthwise, data, weights, *numbers, primfunc_name_hint="depthwise_conv2d_NCHWc")
     return builder.call_te(
         topi.nn.conv2d_NCHWc,
@@ -227,6 +228,17 @@ def legalize_convolution(builder: Any, call: Any) -> Any:
         "float32",
         primfunc_name_hint="conv2d_NCHWc",
     )
+
+
+def _is_in_blocks(attrs: Any) -> bool:
+    """Whether a convolution's layout is such as NCHW16c."""
+    layout = str(attrs.data_layout)
+    return layout.startswith("NCHW") and len(layout) > len("NCHW")
+
+
+def _is_depthwise(data: Any, weights: Any, groups: int) -> bool:
+    """Whether each group has one channel in and one out, given shapes as for `_depthwise`."""
+    return groups == int(data[1]) * int(data[4]) == int(weights[0]) * int(weights[5])
 
 
 def _depthwise(data: Any, weights: Any, strides: list[int], padding: list[int], dilation: list[int]) -> Any:

@@ -138,7 +138,10 @@ def _unfit(mod: Any, bounds: KernelBounds) -> str:
         return "sizes unknown" if "known sizes" in str(error) else "nothing to schedule"
     if any(dtype != "float32" for dtype, _ in argument_shapes(mod)):
         return "not float32 throughout"
-    flop = count_flop(mod)
+    try:
+        flop = count_flop(mod)
+    except WorkloadError:
+        return "operations not countable"
     if flop == 0:
         return "moves data only"
     reason = bounds.reason(flop, _argument_bytes(mod))

@@ -163,8 +163,9 @@ def name_networks(names: Sequence[str]) -> dict[str, str]:
     """
     chosen: dict[str, str] = {}
     for label, network in (pair for name in names for pair in _named(name)):
-        if chosen.setdefault(label, network) != network:
-            raise WorkloadError(f"Two networks are called {label}; rename the file {network}.")
+        if (other := chosen.setdefault(label, network)) != network:
+            file = other if network in NETWORKS else network
+            raise WorkloadError(f"Two networks are called {label}; rename the file {file}.")
     return chosen
 
 

@@ -258,7 +258,7 @@ def _read_torch(name: str, device: str) -> tuple[Any, tuple[Any, ...], dict[str,
         warnings.simplefilter("ignore", FutureWarning)
         # `to` would not move tensors that the network creates itself, such as masks.
         moved = move_to_device_pass(program, device).module()
-    return moved, tuple(value.to(device) for value in inputs), _open_sizes(program, inputs)
+    return moved, tuple(value.detach().to(device) for value in inputs), _open_sizes(program, inputs)
 
 
 def _refuse_half(program: Any, inputs: Sequence[Any]) -> None:

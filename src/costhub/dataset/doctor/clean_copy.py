@@ -103,11 +103,17 @@ def write_clean_copy(examinations: Sequence[Examination], out: str | Path, *, fa
         failures: Also write the records of failed programs, so that a search that continues knows them.
 
     Raises:
-        DataError: `out` is not empty, no record is good, or a database has changed since it was examined.
+        DataError: `out` is not empty, no record is good, this machine was too busy to judge all of them, or a database
+            has changed since it was examined.
     """
     out = Path(out)
     if not all(examination.is_replayed for examination in examinations):
         raise DataError("A clean copy needs replayed schedules; examine the folder with replay.")
+    if unjudged := sum(examination.unjudged for examination in examinations):
+        raise DataError(
+            f"Nothing was written: this machine was too busy to judge {counted(unjudged, 'line')}, and the copy would "
+            "lack them. Run the command again when less is running; what was judged is kept."
+        )
     report = CopyReport(out)
     with new_database(out) as (workloads, records):
         places: dict[str, int] = {}

@@ -124,6 +124,8 @@ class Examination:
     """Whether the schedules were replayed."""
     contents: set[bytes] = field(default_factory=set)
     """Digests of all readable workloads and records, including schedules that do not replay."""
+    unjudged: int = 0
+    """Workloads and records about which a busy machine said nothing."""
     origins: dict[str, str | None] = field(default_factory=dict)
     """Workload id -> the TVM that wrote it before it was rewritten for a clean copy; `read_origin`."""
 
@@ -213,6 +215,7 @@ class _Examiner:
             if not isinstance(reply, ExaminedWorkload):
                 why = line.why or str(reply)
                 log.add("DB03", where, why)
+                self._found.unjudged += why == BUSY
                 self._known.lost[number] = f"its workload (line {line.number}) cannot be read: {why}"
                 continue
             workload_id = str(reply.row["workload_id"])
@@ -306,6 +309,7 @@ class _Examiner:
         target = self._target(record.target)
         accepted = record.target if isinstance(target, str) else target.target
         identity = ["record", workload.workload_id, accepted, record.trace, record.run_s]
+        identity += [] if record.run_s or record.was_measured else ["unmeasured"]  # not the same as a failure
         return hashlib.sha256(json.dumps(identity).encode()).digest()
 
     def _target(self, target: str) -> ReplayedTraces | str:
@@ -342,8 +346,10 @@ class _Examiner:
         where = f"{path.name} line {candidate.line.number}"
         target = self._target(record.target)
         if isinstance(target, str):
+            found.unjudged += target == BUSY
             return found.log.add("DB06", where, target)
         if verdict.why is not None:
+            found.unjudged += not verdict.is_final
             return found.log.add("DB06", where, verdict.why)
         if verdict.record is not None:
             how = "TVM 0.27 redid its post-processing" if verdict.redone else "an older TVM wrote it"

@@ -80,7 +80,7 @@ class FeatureCache:
         kept = features_root() / spec.name / device_id
         self.folder = kept
         """The folder for new parts."""
-        if not _can_keep(features_root()):
+        if not _can_keep(kept):
             self.folder = Path(tempfile.mkdtemp(prefix="costhub-features-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self._folders = dict.fromkeys([self.folder, kept])
@@ -263,8 +263,10 @@ def remove_unused(root: Path, *, most_bytes: int, but: Path) -> None:
 
 
 def _can_keep(folder: Path) -> bool:
-    """Whether this user may write to a folder, and no one else owns it."""
+    """Whether this user may write to a folder below the cache, and nobody else owns it or what it lies in."""
+    root = features_root()
     with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.access(folder, os.W_OK | os.X_OK) and is_own(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        places = [place for place in (root, folder.parent, folder) if place.exists()]
+        return all(os.access(place, os.W_OK | os.X_OK) and is_own(place) for place in places)
     return False

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import itertools
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +25,10 @@ from costhub.dataset.features.specs import find_spec, is_own
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.workload import module_from_json
-from costhub.errors import DataError, WorkloadError, failing_as
+from costhub.errors import CosthubError, DataError, WorkloadError, class_and_line, failing_as
 from costhub.isolation.child import WITHOUT_TORCH
 from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import MOST_CHILDREN, STARVED, ChildPool, LostCall
+from costhub.isolation.pool import STARVED, ChildPool, LostCall, default_size
 from costhub.isolation.tvm_children import load_tvm
 from costhub.progress import bar
 from costhub.terminal_text import counted
@@ -178,7 +177,7 @@ def featurise(
     Args:
         chunks: The programs.
         spec: The layout of the features.
-        workers: Child processes; one per core by default.
+        workers: Child processes; by default `default_size`.
         origin: Where the programs come from. A child process that handled programs of one origin gets none of another.
 
     Yields:
@@ -187,15 +186,17 @@ def featurise(
 
     Raises:
         MeasureError: No child process can be started.
+        DataError: The code of a user's spec fails, or gives rows of another number of programs.
     """
     if not spec.needs_tvm:
         for chunk in chunks:
             with failing_as(DataError, f"The code of the feature spec {spec.name}"):
                 found = spec.extract(None, chunk.traces, chunk.target)
+            _check_count(len(found), len(chunk.traces), spec)
             yield chunk, found
         return
     source = iter(chunks)
-    first = list(itertools.islice(source, workers or min(os.cpu_count() or 1, MOST_CHILDREN)))
+    first = list(itertools.islice(source, workers or default_size()))
     if first:
         environment = {_ORIGIN_VARIABLE: origin, **(WITHOUT_TORCH if is_own(spec.name) else {})}
         with ChildPool(len(first), prepare=load_tvm, limits=FOR_STRANGERS, environment=environment) as pool:
@@ -222,6 +223,7 @@ def _in_children(
                 known.append(part.why != STARVED)
                 continue
             own, failures = part
+            _check_count(len(own), len(taken[0].traces) if len(parts) == 1 else 1, spec)
             features += own
             known += [True] * len(own)
             for name, what in failures.items():
@@ -232,6 +234,15 @@ def _in_children(
         log.warning(
             f"{counted(starved, 'program')} will be left out: other programs kept this machine too busy to compute "
             "their features in time. The next command that reads them tries again."
+        )
+
+
+def _check_count(found: int, asked: int, spec: FeatureSpec) -> None:
+    """Refuses rows that would be kept under the names of other programs."""
+    if found != asked:
+        raise DataError(
+            f"The feature spec {spec.name} gave rows of {found} programs for {counted(asked, 'program')}: `extract` "
+            "returns one array for each trace, or None for one without features."
         )
 
 
@@ -248,10 +259,19 @@ def _one_by_one(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 def extract_features(spec: str, module_json: str, target: str, traces: Sequence[str]) -> Features:
     """Computes one (rows, width) array per trace, None where TVM cannot replay it; call it in a child process."""
+    found = find_spec(spec)
     try:
-        return find_spec(spec).extract(_cached_module(module_json), traces, target)
+        return found.extract(_cached_module(module_json), traces, target)
     except WorkloadError:
         return [None] * len(traces)
+    except (CosthubError, MemoryError):
+        raise
+    except Exception as error:  # whatever TVM raises for a stranger's module, or the user's own code
+        if not is_own(spec):
+            raise DataError(f"The code of the feature spec {spec} failed ({class_and_line(error)}).") from error
+        if len(traces) == 1:
+            return [None]
+        return [rows for trace in traces for rows in extract_features(spec, module_json, target, [trace])]
 
 
 def extract_told(spec: str, module_json: str, target: str, traces: Sequence[str]) -> tuple[Features, dict[str, str]]:

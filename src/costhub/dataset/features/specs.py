@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costhub.errors import UnknownNameError
+from costhub.errors import ArgumentError, UnknownNameError
 from costhub.registry import Registry
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def find_spec(name: str) -> FeatureSpec:
 
     Raises:
         UnknownNameError: A name does not exist, or a part is named twice.
+        ArgumentError: The code of a spec gives it another name than its entry point.
 
     Example:
         >>> find_spec("trace_tokens@1").needs_tvm
@@ -57,12 +58,22 @@ def find_spec(name: str) -> FeatureSpec:
         [172, 123]
     """
     check_spec(name)
-    parts = tuple(SPECS[part] for part in name.split("+"))
+    parts = tuple(map(_loaded, name.split("+")))
     if len(parts) == 1:
         return parts[0]
     from costhub.dataset.features.spec import composite
 
     return composite(parts)
+
+
+def _loaded(name: str) -> FeatureSpec:
+    """One spec; its rows are kept under the name in its own code, which must be that of the entry point."""
+    spec = SPECS[name]
+    if spec.name != name:
+        raise ArgumentError(
+            f"The feature spec {name!r} is called {spec.name!r} in its own code: give both the same name."
+        )
+    return spec
 
 
 def is_own(name: str) -> bool:

@@ -249,7 +249,8 @@ def _peak_bytes(pid: int) -> int:
 
 def _single_traces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     module_json, target, traces = args
-    return [(module_json, target, some) for some in ((), *((trace,) for trace in traces))]
+    singles: list[tuple[Any, ...]] = [(trace,) for trace in traces] or [()]  # a target alone is lost as one piece, too
+    return [(module_json, target, some) for some in ((), *singles)]
 
 
 def _joined_replies(replies: Sequence[ReplayedTraces | str]) -> ReplayedTraces | str:

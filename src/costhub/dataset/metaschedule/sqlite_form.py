@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -59,11 +60,25 @@ def sqlite_as_json(files: dict[str, Path]) -> Iterator[dict[str, Path]]:
     ):
         for name, file in files.items():
             open_regular(file, limit=MOST_FILE_BYTES, error=DataError).close()
+            _refuse_unfinished(Path(file).resolve())
             try:
                 child.call(write_json_lines, name, str(file), f"{scratch.path}/{name}", timeout_s=_TIMEOUT_S)
             except (CallFailed, ChildDied, ChildTimeout) as error:
                 raise DataError(f"{file} cannot be read as a SQLite database ({first_line(error)}).") from error
         yield {name: scratch.path / name for name in files}
+
+
+def _refuse_unfinished(file: Path) -> None:
+    """Refuses a database that was not closed: a file beside it has some of its rows, or half of a change is in it."""
+    for beside in (file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-journal")):
+        if beside.is_file():
+            with beside.open("rb") as opened:
+                is_used = any(opened.read(8))  # a journal that is kept after its change begins with zeros
+            if is_used:
+                raise DataError(
+                    f"{file} was not closed: {beside.name} is still beside it. End the search that writes it, open it "
+                    f"once with `sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'`, then try again."
+                )
 
 
 def write_json_lines(name: str, source: str, target: str) -> None:

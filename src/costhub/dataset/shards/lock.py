@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -28,11 +29,18 @@ class FolderLock:
                 the file system has no locks.
         """
         self._descriptor = _take(folder, wait=wait)
-        while not _is_in_place(self._descriptor, folder / LOCK):  # the folder was replaced before the lock was taken
-            os.close(self._descriptor)
-            self._descriptor = _take(folder, wait=wait)
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            while not _is_in_place(self._descriptor, folder / LOCK):  # the folder was replaced before it was locked
+                stale, self._descriptor = self._descriptor, -1
+                os.close(stale)
+                self._descriptor = _take(folder, wait=wait)
+            with contextlib.suppress(OSError):  # for messages only: a full disk has no room for it
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            raise
 
     def release(self) -> None:
         """Releases the lock; the file stays, because removing it could let two writers in."""
@@ -94,7 +102,8 @@ def _open_lock(path: Path) -> int:
                 f"{path} belongs to another user, and you may not write to it. Everybody who writes to this folder "
                 "needs a common group and `umask 002`."
             ) from error
-        if path.is_symlink() or path.exists():
+        is_in_the_way = path.exists() and (error.errno in (errno.EACCES, errno.EPERM) or not path.is_file())
+        if path.is_symlink() or is_in_the_way:
             raise DataError(
                 f"{path} cannot be opened ({error.strerror}). Remove it: a lock is a plain file."
             ) from error

@@ -98,7 +98,9 @@ def stream_measurements(
     paths = shard_paths(folder)
     seen: set[str] = set()
     try:
-        doubled = _records_twice(paths, [record_key(row["record_id"]) for row in rows])
+        pending = [record_key(row["record_id"]) for row in rows]
+        # Rows of the journal may move to a shard meanwhile, which may get an old name back.
+        doubled = _records_twice(paths, pending) | set(pending)
         for path in paths:
             for batch in iter_shard(path, columns, where=where, batch_rows=batch_rows):
                 yield from _without_repeats(batch, doubled, seen)
@@ -132,7 +134,7 @@ def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
 
 
 def _without_repeats(batch: pa.RecordBatch, doubled: set[str], seen: set[str]) -> Iterator[pa.RecordBatch]:
-    if doubled:
+    if doubled and pc.any(pc.is_in(batch[RECORD_KEY], value_set=pa.array(sorted(doubled)))).as_py():
         ids = batch[RECORD_KEY].to_pylist()
         keep = []
         for record_id in ids:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
@@ -108,20 +109,25 @@ def read_pools(
     Raises:
         DataError: The folder is damaged.
     """
-    found: dict[str, list[Vector]] = {}
     where = pc.field("status") == "ok"
     if workloads is not None:
         where &= pc.field("workload_id").isin(sorted(workloads))
     if condition is not None:
         where &= condition
     columns = ["workload_id", "run_s", *(["session"] if slowness else [])]
-    for batch in folder.iter_measurements([device_id], columns, where):
-        seconds, names = median_latency_s(batch["run_s"]), np.array(batch["workload_id"].to_pylist())
-        if slowness:
-            seconds = seconds / np.array([slowness.get(each, 1.0) for each in batch["session"].to_pylist()])
-        for name in np.unique(names):
-            own = seconds[names == name]
-            found.setdefault(str(name), []).append(own[np.isfinite(own) & (own > 0)])
+
+    def read(batches: Iterable[pa.RecordBatch]) -> dict[str, list[Vector]]:
+        found: dict[str, list[Vector]] = {}
+        for batch in batches:
+            seconds, names = median_latency_s(batch["run_s"]), np.array(batch["workload_id"].to_pylist())
+            if slowness:
+                seconds = seconds / np.array([slowness.get(each, 1.0) for each in batch["session"].to_pylist()])
+            for name in np.unique(names):
+                own = seconds[names == name]
+                found.setdefault(str(name), []).append(own[np.isfinite(own) & (own > 0)])
+        return found
+
+    found = folder.read_batches(read, [device_id], columns, where)  # again if a writer moves shards meanwhile
     joined = {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
     return [Pool(name, device_id, family(kind), own) for name, own in sorted(joined.items()) if len(own)]
 

@@ -240,7 +240,7 @@ def _read_parts(config: Mapping[str, Any]) -> tuple[Any, ...]:
     }
     for own in points.values():
         trials = [number for number, _ in own]
-        if not own or trials != sorted(set(trials)) or trials[0] < 1 or any(abs(v) > _MOST_LOG for _, v in own):
+        if not own or trials != sorted(set(trials)) or trials[0] < 1 or not all(abs(v) <= _MOST_LOG for _, v in own):
             raise ValueError("its curve does not have rising trials")
     rest = tuple(map(float, config["rest_shares"]))
     if any(not 0 <= share <= 10 for share in rest) or list(rest) != sorted(rest):

@@ -286,8 +286,9 @@ def _timed(
     try:
         with stages.during(CHECKING), timing as timer:
             finished = _loaded(timer, finished, forms, beside)
-            with stages.during(TIMING):
-                finished = replace(finished, latencies=timer.measure())
+            if finished.error is None:  # figures of wrong outputs would say nothing
+                with stages.during(TIMING):
+                    finished = replace(finished, latencies=timer.measure())
             finished = replace(finished, notes=(*finished.notes, *timer.notes))
     except (MeasureError, DeviceError) as error:  # no board, or one of a different kind
         finished = replace(finished, error=str(error))

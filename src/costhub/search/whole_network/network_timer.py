@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.session_pool import SessionPool
-from costhub.collector.device.cpu_state import core_count, pick_cpus, tvm_threads
+from costhub.collector.device.cpu_state import PINNED, core_count, pick_cpus, tvm_threads
 from costhub.errors import MeasureError, NetworkError, last_line
 from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
@@ -149,7 +149,7 @@ class NetworkTimer:
     @property
     def _of_library(self) -> dict[str, str]:
         # For a GPU, the libraries that torch brings may be those that TVM finds.
-        return {**tvm_threads(self.threads), **(WITHOUT_TORCH if self.device_kind == "cpu" else {})}
+        return {**tvm_threads(self.threads), **({**PINNED, **WITHOUT_TORCH} if self.device_kind == "cpu" else {})}
 
     @property
     def _of_torch(self) -> dict[str, str]:
