@@ -19,9 +19,9 @@ import click
 
 from costhub.api.cluster.collect import MEASURER, collect_on_cluster
 from costhub.api.collect import Collection, collect
-from costhub.collector.device.cpu_state import usable_cpus
 from costhub.collector.run.drift_monitor import DriftSeconds
 from costhub.dataset.folder import DataFolder
+from costhub.isolation.limits import usable_cpus
 from scripts.bench.common import machine, options
 
 SUITES = ("resnet18.*",)

@@ -1,4 +1,4 @@
-"""Provides Limits: the resources that a child process may use before it fails and loses only its own row."""
+"""Provides Limits, the resources of a child process, beyond which it fails and loses only its own row; usable_cpus."""
 
 from __future__ import annotations
 
@@ -128,6 +128,13 @@ class Limits:
 FOR_STRANGERS = Limits(further_bytes=8 << 30)
 """For work on untrusted data: far more than any legitimate workload needs. Children of a pool share the machine's
 memory (`Limits.among`)."""
+
+
+def usable_cpus() -> list[int]:
+    """The numbers of the CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def _lower(kind: int, value: int | None) -> None:

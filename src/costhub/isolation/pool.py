@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from costhub.errors import MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
-from costhub.isolation.limits import Limits
+from costhub.isolation.limits import Limits, usable_cpus
 
 MOST_CHILDREN = 16
 """Limit for a pool without a given size: more would not be faster, and each takes memory."""
@@ -41,8 +41,7 @@ class LostCall:
 
 def default_size() -> int:
     """One child for each CPU that this process may use, at most `MOST_CHILDREN`."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, MOST_CHILDREN)
+    return min(len(usable_cpus()), MOST_CHILDREN)
 
 
 class ChildPool:

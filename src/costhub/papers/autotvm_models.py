@@ -78,7 +78,7 @@ class Ensemble(CostModel):
         seeds = np.random.SeedSequence(seed).generate_state(len(members))
         with bar(len(members), desc="training", unit="model", enabled=progress) as progress_bar:
             for i, (member, own_seed) in enumerate(zip(members, map(int, seeds), strict=True)):
-                member.checkpoint = member_folder(self.checkpoint, i)
+                member.checkpoint = self.checkpoint and member_folder(self.checkpoint, i)
                 drawn = bootstrap(train, np.random.default_rng(own_seed))
                 member.fit(drawn, valid, seed=own_seed, progress=False)
                 progress_bar.update()

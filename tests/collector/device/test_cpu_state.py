@@ -15,8 +15,8 @@ from costhub.collector.device.cpu_state import (
     physical_cpus,
     pick_cpus,
     tvm_threads,
-    usable_cpus,
 )
+from costhub.isolation.limits import usable_cpus
 
 
 def siblings(root: Path, pairs: dict[int, str]) -> Path:

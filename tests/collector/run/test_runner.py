@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from costhub.collector.build.builder import Builder, build_library
-from costhub.collector.device.cpu_state import physical_cpus, usable_cpus
+from costhub.collector.device.cpu_state import physical_cpus
 from costhub.collector.propose.sampler import Program, Sampler
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.output_check import default_program
 from costhub.collector.run.runner import Runner, RunResult, run_default, time_program
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError
-from costhub.isolation.limits import Limits
+from costhub.isolation.limits import Limits, usable_cpus
 
 
 def library(path: Path, body: str) -> str:

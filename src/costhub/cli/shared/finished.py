@@ -37,7 +37,7 @@ def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
     from costhub.versions import costhub_version
 
     told = {name: value for name, value in arguments.items() if name not in _NOT_ASKED}
-    told["contents"] = {name: digest for name, value in told.items() if (digest := _content(value))}
+    told["contents"] = {name: digest for name, value in told.items() if (digest := _contents(value))}
     told["costhub"] = costhub_version()
     if data is not None:
         rows = DataFolder.open(data).measurements(columns=["status"]).num_rows  # of journals, too
@@ -45,16 +45,18 @@ def asked_for(arguments: Mapping[str, Any], data: Path | None = None) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _content(value: Any) -> str | list[str | None] | None:
-    """A hash of the file that an argument names, or of what a training writes into a model folder; None for others.
+def _contents(value: Any) -> str | list[str | None] | None:
+    """The `_content` of an argument; of one that may be repeated, a list."""
+    if not isinstance(value, tuple | list):
+        return _content(value)
+    found = [_content(each) for each in value]
+    return found if any(found) else None
 
-    An argument that may be repeated has one for each.
-    """
+
+def _content(value: Any) -> str | None:
+    """A hash of the file that an argument names, or of what a training writes into a model folder; None for others."""
     from costhub.models.folder import CONFIG
 
-    if isinstance(value, tuple | list):
-        found = [_content(each) for each in value]
-        return [each if isinstance(each, str) else None for each in found] if any(found) else None
     if not isinstance(value, str | Path):
         return None
     path = Path(value) / CONFIG if Path(value).is_dir() else Path(value)

@@ -24,10 +24,9 @@ from types import TracebackType
 from typing import Any
 
 from costhub.collector.build.linker import can_link, export_linked, link
-from costhub.collector.device.cpu_state import usable_cpus
 from costhub.errors import MeasureError, class_and_end
 from costhub.isolation.child import WITHOUT_TORCH, Child, ChildDied, ChildTimeout
-from costhub.isolation.limits import Limits
+from costhub.isolation.limits import Limits, usable_cpus
 from costhub.isolation.pool import ChildPool
 from costhub.isolation.scratch import ScratchFolder
 

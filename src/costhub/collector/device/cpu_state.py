@@ -1,4 +1,4 @@
-"""Provides usable_cpus, core_count and governor: which CPUs may be used, and what controls their clock."""
+"""Provides pick_cpus, core_count and governor: which CPUs programs use, and what controls their clock."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from pathlib import Path
 
 import psutil
 
+from costhub.isolation.limits import usable_cpus
+
 CPUS = Path("/sys/devices/system/cpu")
 CGROUPS = Path("/sys/fs/cgroup")
 ONE_CPU_PER_THREAD = -2
 """TVM's mode of its thread pool in which each thread has its own CPU (kSpecifyOneCorePerThread)."""
-
-
-def usable_cpus() -> list[int]:
-    """The numbers of the CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def physical_cpus(root: Path = CPUS) -> list[int]:

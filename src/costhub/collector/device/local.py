@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.collector.device.cpu_state import core_count, cpu_quota, usable_cpus
+from costhub.collector.device.cpu_state import core_count, cpu_quota
 from costhub.collector.device.identity import (
     CUDA_NEEDS,
     ISA_LEVELS,
@@ -22,6 +22,7 @@ from costhub.collector.device.identity import (
     limited,
 )
 from costhub.errors import DeviceError, either
+from costhub.isolation.limits import usable_cpus
 from costhub.names import close_names
 from costhub.versions import installed_versions
 

@@ -230,9 +230,7 @@ class Runner:
             MeasureError: The process cannot be started, or finds no TVM or no device.
         """
         self._start()
-        if check and self._expected is not None and self._expected_pid != self._child.pid:
-            self._expect_again(self._expected)
-        default = self._expected if check else None
+        default = self._expected_here() if check else None
         compared = (default.args[0], module_json) if default is not None else (None, None)
         time_it = partial(time_program, artifact, self.device_kind, arguments, self.evaluator, *compared)
         return self._result(time_it, timeout_s or self.timeout_s)
@@ -252,18 +250,18 @@ class Runner:
             MeasureError: As for `run`.
         """
         self._start()
-        if self._expected is not None and self._expected_pid != self._child.pid:
-            self._expect_again(self._expected)
-        default = self._expected
+        default = self._expected_here()
         expected = default.args[0] if default is not None else None
         return self._result(
             partial(run_program, artifact, self.device_kind, arguments, expected, module_json),
             timeout_s or self.timeout_s,
         )
 
-    def _expect_again(self, run_default: partial[RunResult]) -> None:
-        """Passes the expected outputs of the previous process on to a new one."""
-        artifact, ran = run_default.args[0], self._result(run_default, EXPECTED_TIMEOUT_S)
+    def _expected_here(self) -> partial[RunResult] | None:
+        """The default program whose outputs the process has; a new process computes them first."""
+        if self._expected is None or self._expected_pid == self._child.pid:
+            return self._expected
+        artifact, ran = self._expected.args[0], self._result(self._expected, EXPECTED_TIMEOUT_S)
         if ran.status == "ok":
             self._expected_pid = self._child.pid
         elif os.path.exists(artifact):  # it may fail on a busier machine; from now on, nothing is compared with it
@@ -272,6 +270,7 @@ class Runner:
             raise MeasureError(
                 f"The default program {artifact} is gone; it must stay where it is until the runner ends."
             )
+        return self._expected
 
     def _result(self, function: Callable[[], RunResult], timeout_s: float) -> RunResult:
         """Runs the function in the child and returns its result."""

@@ -83,17 +83,20 @@ class Reader:
             MeasureError: The child process cannot be started.
         """
         left_s = time_limit_s(source)
-        call: tuple[Callable[..., FileChunk], Any] = open_file, (source, number, as_dicts)
-        while True:
+
+        def timed(function: Callable[..., FileChunk], *args: Any) -> FileChunk:
+            nonlocal left_s
             begun = time.monotonic()
-            chunk = self._chunk(source, left_s, *call)
+            found = self._chunk(source, left_s, function, *args)
             left_s -= time.monotonic() - begun  # time spent on the rows between two pieces does not count
-            if call[0] is read_chunk:
-                on_rows(chunk.rows)
+            return found
+
+        chunk = timed(open_file, source, number, as_dicts)
+        yield chunk
+        while not chunk.is_last:
+            chunk = timed(read_chunk)
+            on_rows(chunk.rows)
             yield chunk
-            if chunk.is_last:
-                return
-            call = read_chunk, ()
 
     def seal(self, source: TableFile) -> SealState | None:
         """The state of a shard's seal; None if it cannot be read, which `read` reports as well."""
@@ -116,9 +119,7 @@ class Reader:
         except (ChildDied, ChildTimeout):
             return []
 
-    def _chunk(
-        self, source: TableFile, left_s: float, function: Callable[..., FileChunk], args: tuple[Any, ...]
-    ) -> FileChunk:
+    def _chunk(self, source: TableFile, left_s: float, function: Callable[..., FileChunk], *args: Any) -> FileChunk:
         try:
             return self._child.call(function, *args, timeout_s=max(0.0, left_s))
         except ChildDied as error:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -100,7 +101,7 @@ def stream_measurements(
     try:
         pending = [record_key(row["record_id"]) for row in rows]
         # Rows of the journal may move to a shard meanwhile, which may get an old name back.
-        doubled = _records_twice(paths, pending) | set(pending)
+        doubled = pa.array(_records_twice(paths, pending) | set(pending), pa.string())
         for path in paths:
             for batch in iter_shard(path, columns, where=where, batch_rows=batch_rows):
                 yield from _without_repeats(batch, doubled, seen)
@@ -133,14 +134,14 @@ def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
     return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
 
 
-def _without_repeats(batch: pa.RecordBatch, doubled: set[str], seen: set[str]) -> Iterator[pa.RecordBatch]:
-    if doubled and pc.any(pc.is_in(batch[RECORD_KEY], value_set=pa.array(sorted(doubled)))).as_py():
-        ids = batch[RECORD_KEY].to_pylist()
-        keep = []
-        for record_id in ids:
-            keep.append(record_id not in seen)
-            if record_id in doubled:
-                seen.add(record_id)
+def _without_repeats(batch: pa.RecordBatch, doubled: pa.Array, seen: set[str]) -> Iterator[pa.RecordBatch]:
+    places = pc.indices_nonzero(pc.is_in(batch[RECORD_KEY], value_set=doubled)).to_pylist() if len(doubled) else ()
+    if places:
+        keep = np.ones(batch.num_rows, dtype=bool)
+        for place in places:
+            record = batch[RECORD_KEY][place].as_py()
+            keep[place] = record not in seen
+            seen.add(record)
         batch = batch.filter(pa.array(keep))
     if batch.num_rows:
         yield batch

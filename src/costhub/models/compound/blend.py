@@ -203,7 +203,7 @@ class Blend(CostModel):
         own_train = self._of_members(members, train)
         with bar(len(members), desc="training", unit="model", enabled=progress) as progress_bar:
             for i, member in enumerate(members):
-                member.checkpoint = member_folder(self.checkpoint, i)
+                member.checkpoint = self.checkpoint and member_folder(self.checkpoint, i)
                 member.fit(own_train[i], held_out[i], seed=int(seeds[i]), progress=False)
                 progress_bar.update()
         scores = np.stack([m.predict(p.rows, p.counts) for m, p in zip(members, own_train, strict=True)])

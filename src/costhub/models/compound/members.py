@@ -99,9 +99,9 @@ class MemberSpec:
             raise ModelError(f"A member of the model cannot be made. {error}") from error
 
 
-def member_folder(folder: Path | None, number: int) -> Path | None:
-    """The folder of a member, inside the folder of the compound model; None if that is None."""
-    return folder and folder / f"member_{number}"
+def member_folder(folder: Path, number: int) -> Path:
+    """The folder of a member, inside the folder of the compound model."""
+    return folder / f"member_{number}"
 
 
 def save_members(members: Sequence[CostModel], folder: Path) -> None:
@@ -111,7 +111,7 @@ def save_members(members: Sequence[CostModel], folder: Path) -> None:
         ModelError: A member is not fitted.
     """
     for number, member in enumerate(members):
-        own = folder / f"member_{number}"  # as `member_folder` names it
+        own = member_folder(folder, number)
         own.mkdir()
         member.save_weights(own)
 
@@ -138,7 +138,7 @@ def load_members(members: Sequence[CostModel], folder: Path, configs: object, *,
             f"{len(members)} members; fetch or train the model again."
         )
     for number, (member, config, width) in enumerate(zip(members, configs, columns, strict=True)):
-        member.load_weights(folder / f"member_{number}", config)
+        member.load_weights(member_folder(folder, number), config)
         if config.get("columns") != width:
             raise ModelError(
                 f"Member {number} in {folder} reads rows of {config.get('columns')} columns, "
