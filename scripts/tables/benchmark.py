@@ -220,6 +220,14 @@ def kernels_table(result: Result) -> str:
     return markdown_table(lines, columns)
 
 
+def short_searches_table(result: Result) -> str:
+    """One line per family and number of trials, with intervals as they are and as wide as for long searches."""
+    lines = [{**row, "family": f"{FAMILIES[row['family']]}, {row['n']} kernels"} for row in result["short_searches"]]
+    as_long = TableColumn("cover_90_of_64", "in 90 % interval of 64 trials", ".0%", "right")
+    columns = (TableColumn("family", "devices"), number("trials", "trials", "d"), *_OFF, *_COVERS, as_long)
+    return markdown_table(lines, columns)
+
+
 def devices_table(result: Result) -> str:
     """One line per device: off by, on new workloads, and on the device left out alone and with its chip."""
     chosen = [row for row in result["rows"] if row["model"] == "predictor" and row["device"] not in FAMILIES]
@@ -301,6 +309,7 @@ def whole_networks_table(result: Result) -> str:
 
 ESTIMATE_TABLES: dict[str, Callable[[Result], str]] = {
     "estimates": kernels_table,
+    "estimates_trials": short_searches_table,
     "estimates_devices": devices_table,
     "estimates_chips": new_chips_table,
     "estimates_networks": networks_table,

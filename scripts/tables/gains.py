@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 CLOSE = 1.01
@@ -39,11 +40,14 @@ def geometric(values: Sequence[float]) -> float | None:
     return statistics.geometric_mean(values) if values else None
 
 
-def gain_with_error(logarithms: Sequence[float]) -> tuple[float | None, float | None]:
+def gain_with_error(
+    logarithms: Sequence[float], workloads: Sequence[Hashable] | None = None
+) -> tuple[float | None, float | None]:
     """The geometric mean of ratios, and the standard error of its logarithm.
 
     Args:
         logarithms: Of the ratios.
+        workloads: As for `mean_with_error`.
 
     Returns:
         None for the mean of none, and for the error of fewer than two.
@@ -52,43 +56,57 @@ def gain_with_error(logarithms: Sequence[float]) -> tuple[float | None, float | 
         >>> gain_with_error([0.0, 0.0]), gain_with_error([0.0]), gain_with_error([])
         ((1.0, 0.0), (1.0, None), (None, None))
     """
-    mean, error = mean_with_error(logarithms)
+    mean, error = mean_with_error(logarithms, workloads)
     return None if mean is None else math.exp(mean), error
 
 
-def gain_after(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float | None]:
+def gain_after(pairs: Sequence[tuple[str, Curve, Curve]], trials: int) -> dict[str, float | None]:
     """The gain of searches over others after as many trials, as `gain_N`, with the error of its logarithm, `gain_N_se`.
 
     Args:
-        pairs: The curve of each search and that of the other; a pair is left out if a curve lacks the number of trials.
+        pairs: The workload of each search, its curve and that of the other; a pair is left out if a curve lacks the
+            number of trials.
         trials: N.
 
     Example:
         >>> own, base = [{"trials": 16, "best_us": 50.0}], [{"trials": 16, "best_us": 100.0}]
-        >>> gain_after([(own, base)], 16), gain_after([(own, base)], 32)
+        >>> gain_after([("conv", own, base)], 16), gain_after([("conv", own, base)], 32)
         ({'gain_16': 2.0, 'gain_16_se': None}, {'gain_32': None, 'gain_32_se': None})
     """
     logarithms = []
-    for own, base in pairs:
+    for workload, own, base in pairs:
         at = [{point["trials"]: point["best_us"] for point in curve} for curve in (own, base)]
         if all(trials in each for each in at):
-            logarithms.append(math.log(at[1][trials] / at[0][trials]))
-    gain, error = gain_with_error(logarithms)
+            logarithms.append((workload, math.log(at[1][trials] / at[0][trials])))
+    gain, error = gain_with_error([each for _, each in logarithms], [workload for workload, _ in logarithms])
     return {f"gain_{trials}": gain, f"gain_{trials}_se": error}
 
 
-def mean_with_error(values: Sequence[float]) -> tuple[float | None, float | None]:
+def mean_with_error(
+    values: Sequence[float], workloads: Sequence[Hashable] | None = None
+) -> tuple[float | None, float | None]:
     """The mean and its standard error.
 
     Args:
-        values: Independent values.
+        values: The values.
+        workloads: The workload of each, if several may be of one. Searches of one workload with other seeds are alike:
+            they say little of other workloads, and the error is that over workloads. Where all are of one workload, and
+            by default, all values are independent.
 
     Returns:
-        None for the mean of none, and for the error of fewer than two.
+        None for the mean of none, and for the error of fewer than two values.
 
     Example:
         >>> mean_with_error([1.0, 3.0]), mean_with_error([2.0])
         ((2.0, 1.0), (2.0, None))
+        >>> mean_with_error([1.0, 1.0, 1.0, 3.0, 3.0, 3.0], [*"aaabbb"])
+        (2.0, 1.0)
     """
-    mean = statistics.fmean(values) if values else None
-    return mean, statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    if not values:
+        return None, None
+    mean, off = statistics.fmean(values), defaultdict[Hashable, float](float)
+    groups = workloads if workloads and len(set(workloads)) > 1 else range(len(values))
+    for group, value in zip(groups, values, strict=True):
+        off[group] += value - mean
+    count, total = len(off), math.fsum(each**2 for each in off.values())
+    return mean, math.sqrt(count / (count - 1) * total) / len(values) if count > 1 else None

@@ -231,7 +231,7 @@ def _plot_courses(
                 if (best_us := _until(row["curve"], place, place_of)) is not None
             ]
             if len(logs) == len(own):  # A mean of some searches would jump as others join.
-                mean, error = gain_with_error(logs)
+                mean, error = gain_with_error(logs, [row["workload"] for row in own])
                 points.append((place, mean, (mean or 0.0) * (error or 0.0)))
         if points:
             xs, ys, errors = zip(*points, strict=True)
@@ -291,5 +291,8 @@ def mean_course(rows: Sequence[Row], method: str) -> list[tuple[int, float, floa
         for point in row["curve"]:
             end = bases[row["workload"], row["seed"]][-1]["best_us"]
             logs.setdefault(point["trials"], []).append(math.log(point["best_us"] / end))
-    whole = [(trials, gain_with_error(each)) for trials, each in sorted(logs.items()) if len(each) == len(own)]
+    workloads = [row["workload"] for row in own]
+    whole = [
+        (trials, gain_with_error(each, workloads)) for trials, each in sorted(logs.items()) if len(each) == len(own)
+    ]
     return [(trials, mean or 0.0, (mean or 0.0) * (error or 0.0)) for trials, (mean, error) in whole]

@@ -37,7 +37,7 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
 
     Returns:
         A line per method over its searches on workloads and seeds of the base. `gain_64` and `gain_128` are the
-        base's latency over its own after as many trials, each with the standard error of its logarithm.
+        base's latency over its own after as many trials, each with the standard error of its logarithm over workloads.
         `reached` is the share of searches that came within a hundredth of the final best latency of the base;
         for these, `trials_gain` and `time_gain` say how many times fewer trials and seconds than the base they
         took (`gains.sooner`). `trials_median` and `time_median` are the same for the median of all searches,
@@ -47,11 +47,11 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
     table = []
     for method in dict.fromkeys(row["method"] for row in rows):
         pairs = [
-            (row["curve"], bases[row["workload"], row["seed"]])
+            (row["workload"], row["curve"], bases[row["workload"], row["seed"]])
             for row in rows
             if row["method"] == method and (row["workload"], row["seed"]) in bases
         ]
-        gains = [sooner(_course(own), _course(theirs)) for own, theirs in pairs]
+        gains = [sooner(_course(own), _course(theirs)) for _, own, theirs in pairs]
         reached = [each for each in gains if each is not None]
         table.append(
             {
@@ -206,7 +206,7 @@ def _beside_ours(rows: Sequence[Mapping[str, Any]]) -> str:
     shown = []
     for method in dict.fromkeys(row["method"] for row in rows if row["method"] not in (OURS, LIGHT)):
         pairs = [
-            (row["curve"], ours[row["workload"], row["seed"]])
+            (row["workload"], row["curve"], ours[row["workload"], row["seed"]])
             for row in rows
             if row["method"] == method and (row["workload"], row["seed"]) in ours
         ]

@@ -33,8 +33,8 @@ def strategies_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     Returns:
         `gain`, the geometric mean of the base's best latency over its own at equal trials (above 1 is better),
-        and `gain_se`, the standard error of its logarithm; `timed_gain` and `timed_gain_se`, the same at the
-        seconds of the search that ended first; `to_5` and `to_1`, the mean trials until within 5 and 1 % of
+        and `gain_se`, the standard error of its logarithm over workloads; `timed_gain` and `timed_gain_se`, the
+        same at the seconds of the search that ended first; `to_5` and `to_1`, the mean trials until within 5 and 1 % of
         its own best; mean `seconds`, and `proposing`, the part of them that the strategy itself took; and the
         share of `failures`.
     """
@@ -49,8 +49,8 @@ def strategies_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "strategy": strategy,
                 "selection": selection,
                 "searches": len(own),
-                **_gain("gain", [math.log(base["best_us"] / row["best_us"]) for row, base in pairs]),
-                **_gain("timed_gain", [g for row, base in pairs if (g := _timed(row, base)) is not None]),
+                **_gain("gain", [(row["workload"], math.log(base["best_us"] / row["best_us"])) for row, base in pairs]),
+                **_gain("timed_gain", [(row["workload"], _timed(row, base)) for row, base in pairs]),
                 **{n: statistics.fmean(_converged(row, s) for row in own) for n, s in SHARES.items()},
                 "seconds": statistics.fmean(row["seconds"] for row in own),
                 "proposing": statistics.fmean(row["stages"].get("evolution", 0.0) for row in own),
@@ -64,8 +64,10 @@ def _name(row: Row) -> tuple[str, str]:
     return row["strategy"], row["selection"]
 
 
-def _gain(name: str, logarithms: Sequence[float]) -> dict[str, float | None]:
-    gain, error = gain_with_error(logarithms)
+def _gain(name: str, logarithms: Sequence[tuple[str, float | None]]) -> dict[str, float | None]:
+    """The gain of searches, given each one's workload and logarithm, as far as there is one."""
+    known = [(workload, each) for workload, each in logarithms if each is not None]
+    gain, error = gain_with_error([each for _, each in known], [workload for workload, _ in known])
     return {name: gain, f"{name}_se": error}
 
 
@@ -110,10 +112,10 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     Returns:
         `gain_N`, the geometric mean of the latency of `LARGE`, or else of the first method, over its own after N
-        trials (above 1 is better), with the standard error of its logarithm, `gain_N_se`; `timed_N` and `timed_N_se`,
-        the same after the seconds that the other takes for N trials, as far as a search has got by then (None if a
-        search has measured nothing by then: the others alone would be the quick ones); and `seconds_N`, the median
-        of the seconds.
+        trials (above 1 is better), with the standard error of its logarithm over workloads, `gain_N_se`; `timed_N` and
+        `timed_N_se`, the same after the seconds that the other takes for N trials, as far as a search has got by then
+        (None if a search has measured nothing by then: the others alone would be the quick ones); and `seconds_N`, the
+        median of the seconds.
     """
     methods = {row["method"]: None for row in rows}
     compared = LARGE if LARGE in methods else next(iter(methods))
@@ -121,15 +123,19 @@ def proposals_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
     table = []
     for method in methods:
         own = {key[1:]: curve for key, curve in curves.items() if key[0] == method}
-        pairs = [(curve, base) for key, curve in own.items() if (base := curves.get((compared, *key)))]
+        pairs = [(key[0], curve, base) for key, curve in own.items() if (base := curves.get((compared, *key)))]
         line: dict[str, Any] = {"method": method, "searches": len(own)}
         for trials, points in _by_trials(own.values()).items():
             line |= gain_after(pairs, trials)
             line[f"seconds_{trials}"] = statistics.median(point["seconds"] for point in points)
-        for trials in _by_trials([base for _, base in pairs]):
-            timed = [_by_then(curve, point) for curve, base in pairs for point in base if point["trials"] == trials]
-            found = [gain for gain in timed if gain is not None]
-            line |= _gain(f"timed_{trials}", found if len(found) == len(timed) else [])
+        for trials in _by_trials([base for _, _, base in pairs]):
+            timed = [
+                (workload, _by_then(curve, point))
+                for workload, curve, base in pairs
+                for point in base
+                if point["trials"] == trials
+            ]
+            line |= _gain(f"timed_{trials}", [] if any(gain is None for _, gain in timed) else timed)
         table.append(line)
     return table
 

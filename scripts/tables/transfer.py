@@ -92,8 +92,8 @@ def live_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             (trials, seconds, best latency so far in us).
 
     Returns:
-        Per method `latency_gain` at equal trials with the standard error of its logarithm; `time_gain` and
-        `trials_gain`, how much less time and how many fewer trials it needed to reach the best latency of the
+        Per method `latency_gain` at equal trials with the standard error of its logarithm over workloads; `time_gain`
+        and `trials_gain`, how much less time and how many fewer trials it needed to reach the best latency of the
         base, over the searches that did (`reached`, their share); and `cmat`, (gain in time of the whole
         search x latency gain - 1) x 100 % (Moses, section 4.2).
     """
@@ -104,7 +104,7 @@ def live_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         latency = [math.log(base["best_us"] / row["best_us"]) for row, base in pairs]
         whole = statistics.fmean(math.log(base["seconds"] / row["seconds"]) for row, base in pairs)
         reached = [gains for row, base in pairs if (gains := sooner(row["curve"], base["curve"])) is not None]
-        gain, error = gain_with_error(latency)
+        gain, error = gain_with_error(latency, [row["workload"] for row, _ in pairs])
         table.append(
             {
                 "method": method,

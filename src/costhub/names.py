@@ -40,8 +40,8 @@ def check_different(names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         name = max(names, key=names.count)
         raise WorkloadError(
-            f"Each workload is taken once, but two are called {name}. Name each one once, or pass a dictionary in "
-            "Python."
+            f"Each workload is taken once, but two are called {name}. Name each one once, or rename one of "
+            "two files; in Python, a dictionary gives each module a name of its own."
         )
 
 

@@ -49,6 +49,26 @@ def test_who_wants_bfloat16_where_matrix_units_are_hidden_is_told_that_it_does_n
 
 
 @pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
+def test_a_network_of_which_nothing_is_in_bfloat16_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    import torch
+
+    for name, layer, shape in (
+        ("dense", torch.nn.Linear(512, 512), (64, 512)),
+        ("line", torch.nn.Conv1d(64, 64, 5), (1, 64, 512)),
+    ):
+        torch.export.save(torch.export.export(layer.eval(), (torch.ones(shape),)), tmp_path / f"{name}.pt2")
+    zen4 = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "znver4", "num-cores": 2}
+
+    network_jobs(
+        [str(tmp_path / "dense.pt2"), str(tmp_path / "line.pt2")],
+        json.dumps(zen4),
+        Lowering(layout="blocked", precision="bf16"),
+    )
+
+    assert "No kernel of line that can be tuned multiplies in bfloat16" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
 def test_reading_a_network_is_a_stage_beside_finding_its_kernels(tmp_path: Path) -> None:
     import torch
 

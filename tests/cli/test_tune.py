@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from costhub.dataset.workload import module_to_json
@@ -105,18 +106,22 @@ def test_a_killed_search_leaves_no_lock_no_process_and_a_database_to_continue_fr
     with subprocess.Popen([*command, *how], stderr=subprocess.DEVNULL, start_new_session=True) as first:
         records = tmp_path / "database_tuning_record.json"
         deadline = time.monotonic() + 120
-        while not records.exists() or len(records.read_bytes().splitlines()) < 2:
+        while not records.exists() or len(records.read_bytes().splitlines()) < 4:
             assert first.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
         second = costhub("tune", "matmul.128x128x128", "--trials", "2", "--out", str(tmp_path))
         assert (second.code, f"(pid {first.pid})" in second.err) == (2, True)
+        children = psutil.Process(first.pid).children(recursive=True)
         first.send_signal(signal.SIGKILL)
+    held = records.read_bytes().count(b"\n")
+    assert children
+    assert psutil.wait_procs(children, timeout=30)[1] == []
     third = costhub("tune", "matmul.128x128x128", "--trials", "2", "--out", str(tmp_path))
 
     assert third.code == 0, third.err
     (row,) = json.loads((tmp_path / "report.json").read_text())["workloads"]
-    assert row["trials"] >= 2
+    assert row["trials"] >= held >= 4
 
 
 @pytest.mark.slow

@@ -172,6 +172,22 @@ def test_measurements_of_others_are_not_dropped_by_accident(measured: Any, tmp_p
     assert load_measurements(TO, columns=["record_id"]).num_rows == 20
 
 
+def test_a_card_that_somebody_changed_meanwhile_is_not_replaced(
+    measured: Any, tmp_path: Path, hugging_face: Any
+) -> None:
+    publish(measured(tmp_path / "one", 0, 20), TO, agree=True)
+    theirs = hugging_face.files(REPO)["README.md"] + b"Their sentence.\n"
+
+    def agree(plan: PublishPlan) -> bool:
+        hugging_face.change(REPO, {"README.md": theirs}, message="quicker")
+        return True
+
+    with pytest.raises(HubError, match="changed by someone else in the meantime"):
+        publish(measured(tmp_path / "two", 0, 30), TO, agree=agree)
+    assert hugging_face.files(REPO)["README.md"] == theirs
+    assert load_measurements(TO, columns=["record_id"]).num_rows == 20
+
+
 def test_a_folder_that_has_grown_without_the_splits_of_the_hub_keeps_them(
     measured: Any, unchecked: None, hub: Path, tmp_path: Path
 ) -> None:

@@ -70,8 +70,10 @@ def test_what_it_tells_is_json_with_the_masks_of_every_network(source: CostModel
 def test_the_masks_told_are_those_of_the_last_batch(source: CostModel, target: Programs) -> None:
     done = adapt(source, target, method="corrected", trials=64, batch=32, progress=False)
 
+    first = adapt(source, target, method="corrected", trials=32, batch=32, progress=False)
     assert [len(epochs) for epochs in done.shares] == [30]
     assert [len(epochs) for epochs in done.kept] == [29]
+    assert done.kept != first.kept
 
 
 def test_a_method_without_masks_has_none_to_tell(source: CostModel, target: Programs) -> None:

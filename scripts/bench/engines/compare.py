@@ -155,7 +155,7 @@ class NetworkRows:
             "kernels_tuned": compiled.tuned,
             "kernels_shared": compiled.shared,
             "kernels_searched": course.kernels,
-            "trials": trials,
+            "trials": course.trials,
             "reading_s": read - start,
             "seconds": course.seconds,
             "compile_s": compile_s,

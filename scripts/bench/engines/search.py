@@ -104,9 +104,9 @@ def search_network(program: Path, folder: Path, *, trials: int, threads: int, lo
 def search_kernels_without(
     part: str, program: Path, folder: Path, *, trials: int, threads: int, lowering: Lowering
 ) -> int:
-    """Adds the kernels to a search that a network has only if a pass is left out; returns how many there are.
+    """Adds the kernels to a search that a network has only if a pass is left out; returns how many are searched.
 
-    Those of which the folder has records are not searched again.
+    What the folder has of them counts, so a search that was interrupted goes on; nothing is done after as many trials.
 
     Args:
         part: As for `causes.without`.
@@ -116,26 +116,24 @@ def search_kernels_without(
         threads: As in that search.
         lowering: As in that search.
     """
-    import tvm
-
     from costhub import load_model
     from costhub.api.network_jobs import MOST_BYTES
     from costhub.collector.measurer import local_measurer
     from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
     from costhub.collector.workloads.network_kernels import LEAST_BYTES, LEAST_FLOP
-    from costhub.dataset.workload import module_from_json, workload_id
-    from costhub.search.database import open_database
+    from costhub.dataset.workload import module_from_json
     from costhub.search.options import Job, Search
-    from costhub.search.strategies.search_space import read_records
     from costhub.search.tune import tune_all
 
+    noted = folder / f"without-{part}.json"
+    if noted.exists() and json.loads(noted.read_text())["trials"] >= trials:
+        return 0
     target = json.dumps(local_target(threads=threads))
-    records = read_records(open_database(folder), tvm.target.Target(json.loads(target)))
-    known = {workload_id(each.record.workload.mod) for each in records}
     bounds = KernelBounds(LEAST_FLOP, LEAST_BYTES, MOST_BYTES)
+    whole = {each.workload_id for each in extract_kernels(str(program), target, bounds, lowering).tasks}
     with without(part):
         kernels = extract_kernels(str(program), target, bounds, lowering).tasks
-    jobs = [Job(each.name, module_from_json(each.module_json)) for each in kernels if each.workload_id not in known]
+    jobs = [Job(each.name, module_from_json(each.module_json)) for each in kernels if each.workload_id not in whole]
     if jobs:
         device = str(identify(threads=threads)["device_id"])
         with (
@@ -144,6 +142,7 @@ def search_kernels_without(
         ):
             search = Search(load_model("auto", device=identify(threads=threads)))
             tune_all(jobs, search, measurer, out=folder, trials=trials * len(jobs), on_trial=shown_in(shown))
+    noted.write_text(json.dumps({"trials": trials}))
     return len(jobs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from costhub.collector.device.local import find_local, local_target
 from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.network_source import BLOCKED, Lowering
 from costhub.search.options import Search
-from costhub.search.result import STAGES
+from costhub.search.result import STAGES, TuneResult
 from costhub.search.strategies.strategy import Evolutionary
 from costhub.search.tune import tune_all
 from scripts.bench.common import machine, options
@@ -50,10 +51,21 @@ def searched(measurer: Measurer, key: Key) -> dict[str, Any]:
     return {
         **dict(zip(KEY, key, strict=True)),
         "kernels": len(jobs),
-        "total_us": sum(each.best_us * calls[each.workload] for each in results if each.best_us),
+        "total_us": total_us(results, calls),
         "seconds": seconds,
         "stages": {stage: sum(each.stages.get(stage, 0.0) for each in results) for stage in STAGES},
     }
+
+
+def total_us(results: Sequence[TuneResult], calls: Mapping[str, float]) -> float:
+    """Microseconds of all calls.
+
+    Raises:
+        ClickException: No program of a kernel ran, so the sum would lack it.
+    """
+    if without := [each.workload for each in results if not each.best_us]:
+        raise click.ClickException(f"No program of {without[0]} ran: searches that lack a kernel cannot be compared.")
+    return sum(each.best_us * calls[each.workload] for each in results if each.best_us)
 
 
 @click.command()
@@ -76,7 +88,7 @@ def main(
     """Compares the seconds of searches and what they find; run it with nothing else on the machine."""
     if quick:
         networks, trials, seeds = ("mobilenet_v2",), 2, 1
-    kept = RowFile(rows_path, KEY)
+    kept = RowFile(rows_path, KEY, trials=trials)
     with local_measurer(find_local(["auto"])) as measurer:
         measurer.launch()
         # Network by network, so that searches which are compared follow one another closely.

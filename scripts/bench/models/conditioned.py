@@ -139,7 +139,8 @@ def main(
             parts.append(load_programs(data, device=names, workloads=split[SEEN] | split[NEW], spec=SPEC))
             devices |= device_rows(data, names)
         programs, names = Programs.join(parts), [*devices]
-    rows = earlier_rows(path)
+    about = {**vars(sizes), "new_chip": new_chip}
+    rows = earlier_rows(path, **about)
     done = {(row["seed"], row["base"], row["device"]) for row in rows}
     for seed in range(1 if quick else seeds):
         for base in bases:
@@ -149,7 +150,6 @@ def main(
                 kin = {name for name in names if new_chip and _chip(devices[name]) == _chip(devices[left_out])}
                 own = compare(programs, left_out, base, seed, sizes, split, devices, kin)
                 rows += [{"device": left_out, "base": base, "seed": seed, **row} for row in own]
-                about = {**vars(sizes), "new_chip": new_chip}
                 # After each device, since all of them take long.
                 machine.write_result(path, {**about, "summary": summary(rows), "rows": rows})
     click.echo(plain_table(summary(rows), COLUMNS))

@@ -25,6 +25,8 @@ from scripts.bench.common.data import embedded_datasets
 from scripts.release.train_latency import embedded_table, is_in_torch_layouts, session_slowness
 
 SHARES = (0.5, 0.8, 0.9)
+FEWER = (1, 4, 16)
+"""Trials of shorter searches than those that the predictor learns from."""
 NEAR = 1.15
 """Within 15 %, what nn-Meter asks of an estimate."""
 LEAST_KERNELS = 5
@@ -137,13 +139,16 @@ def figures(log_us: Vector, outcome: Vector) -> dict[str, Any]:
     }
 
 
-def coverage(residuals: Residuals, case: str, log_us: Vector, test: LatencyTable, outcome: Vector) -> dict[str, float]:
+def coverage(
+    residuals: Residuals, case: str, log_us: Vector, test: LatencyTable, outcome: Vector, extra_variance: float = 0.0
+) -> dict[str, float]:
     """The share of outcomes in the intervals, and how wide these are: the geometric mean of high over low."""
     found: dict[str, float] = {}
     for share in SHARES:
         held, width = [], []
         for value, pool, operator, truth in zip(log_us, test.pools, test.operators, outcome, strict=True):
-            low, high = residuals.interval(Uncertain(float(value), case, pool.family, operator), share)
+            figure = Uncertain(float(value), case, pool.family, operator, extra_variance)
+            low, high = residuals.interval(figure, share)
             held.append(low <= math.exp(truth) <= high)
             width.append(math.log(high / low))
         found |= {
@@ -151,6 +156,23 @@ def coverage(residuals: Residuals, case: str, log_us: Vector, test: LatencyTable
             f"width_{share * 100:.0f}": math.exp(np.mean(width)),
         }
     return found
+
+
+def short_searches(train: LatencyTable, test: LatencyTable, seed: int) -> Iterator[dict[str, Any]]:
+    """How often intervals hold what searches of fewer trials find, as they are and as wide as for `TRIALS` trials."""
+    fitted = LatencyPredictor.fit(train, seed=seed, cases=(KNOWN,))
+    families = np.array([pool.family for pool in test.pools])
+    for name in sorted(set(families)):
+        for trials in FEWER:
+            enough = np.array([len(pool.latency_s) >= trials for pool in test.pools])
+            own = test.select((families == name) & enough)
+            outcome = np.array([pool.drawn_log_best(trials, seed=seed) for pool in own.pools]) + math.log(1e6)
+            log_us = fitted.log_us(own) + fitted.curve(name, trials)
+            row = {"family": name, "trials": trials, **figures(log_us, outcome)}
+            more = fitted.curve.extra_variance(name, trials)
+            of_longer = coverage(fitted.residuals, KNOWN, log_us, own, outcome)
+            before = {f"{key}_of_{TRIALS}": value for key, value in of_longer.items() if key.startswith("cover_")}
+            yield {**row, **coverage(fitted.residuals, KNOWN, log_us, own, outcome, more), **before}
 
 
 def compared(train: LatencyTable, test: LatencyTable, case: str, seed: int) -> Iterator[dict[str, Any]]:
@@ -283,6 +305,7 @@ def main(path: Path | None, quick: bool, seed: int) -> None:
         "slowest_sessions": slowest_sessions(),
         "two_searches": two_searches(table, seed),
         "two_sums": two_sums(table, known, seed),
+        "short_searches": list(short_searches(table.select(train), table.select(tests), seed)),
         "rows": rows,
         "network_summary": summary_of_networks(networks),
         "networks": networks,

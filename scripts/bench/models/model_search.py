@@ -201,7 +201,7 @@ def main(
     devices = devices or tuple(DataFolder.open(data).device_ids())
     if quick:
         devices, workloads, seeds = devices[:1], 2, 1
-    kept = RowFile(rows_path, KEY)
+    kept = RowFile(rows_path, KEY, trials=list(range(batch, trials + 1, batch)))
     methods = [name for name in METHODS if any(fnmatch.fnmatch(name, pattern) for pattern in only)]
     specs = {entry.spec for name in methods if (entry := METHODS[name][0])}
     for device in devices:

@@ -89,7 +89,7 @@ def main(data: Path | None, models: Path | None, trials: int, seeds: int, quick:
     names = [workload.name for workload in find_suites(["metaschedule"])]
     if quick:
         names, trials, seeds = ["metaschedule.gmm", "metaschedule.nrm"], 16, 1
-    rows = earlier_rows(path)
+    rows = earlier_rows(path, trials=trials)
     done = {(row["workload"], row["seed"], row["trials"]) for row in rows}
     with tempfile.TemporaryDirectory() as folder:
         unseen = UnseenModels(data, models, folder, names)
@@ -103,5 +103,5 @@ def main(data: Path | None, models: Path | None, trials: int, seeds: int, quick:
             row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds}
             rows.append({**row, **latencies(name, tuned)})
             click.echo("{workload:20} {best_us:10.1f} us, PyTorch {torch_us:10.1f} us".format(**rows[-1]))
-            machine.write_result(path, {"rows": rows})
+            machine.write_result(path, {"trials": trials, "rows": rows})
     click.echo(operators_table({"rows": rows}))

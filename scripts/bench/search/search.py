@@ -249,7 +249,8 @@ def main(
     methods = tuple(each for each in (*METHODS, *PARTS) if each.name in chosen)
     if quick:
         methods = tuple(replace(each, trials=QUICK_TRIALS) for each in (METHODS[0], METHODS[3]))
-        workloads, seeds, rounds, searches = workloads[:1], 1, min(rounds, 2), None
+        # Rows of full searches would be taken for those of short ones, and the reverse.
+        workloads, seeds, rounds, searches, rows_path = workloads[:1], 1, min(rounds, 2), None, None
     rows = read_rows(rows_path)
     with tempfile.TemporaryDirectory() as folder:
         unseen = UnseenModels(data, models, folder, workloads)

@@ -28,7 +28,7 @@ from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.papers.moses import CoefficientOfVariation
 from costhub.search.options import Job, Search
-from costhub.search.scheduler import GainEstimate, ScheduledTask, StopRule, TaskScheduler, TrialBatch
+from costhub.search.scheduler import GainEstimate, ScheduledTask, StopRule, TaskRule, TaskScheduler, TrialBatch
 from costhub.search.stopping import SmallGain
 from costhub.search.tune import tune_all
 from scripts.bench.common import machine, options
@@ -148,12 +148,19 @@ def choose(rows: Sequence[Row], rule: str) -> dict[str, float]:
 
 
 def summaries(rows: Sequence[Row]) -> Row:
-    """A row for each rule and kind of search; the options are chosen on all other subjects of the kind."""
+    """A row for each rule and kind of search; the options are chosen on all other subjects of the kind.
+
+    A rule that ends single kernels has no row for networks: others would get their trials, so the search is another one
+    from then on. Nor has a kind with one subject.
+    """
     table: list[Row] = []
     chosen: dict[str, Any] = {}
     kinds = sorted({kind_of(row) for row in rows})
     for rule, kind in itertools.product(RULES, kinds):
         alike = [row for row in rows if kind_of(row) == kind]
+        ends_kernels = isinstance(RULES[rule][0](**next(choices(rule))), TaskRule)
+        if (ends_kernels and any(len(row["tasks"]) > 1 for row in alike)) or len({row["subject"] for row in alike}) < 2:
+            continue
         of: dict[str, list[Row]] = {}
         for subject in dict.fromkeys(row["subject"] for row in alike):
             others = [row for row in alike if row["subject"] != subject]

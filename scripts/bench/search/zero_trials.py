@@ -203,7 +203,7 @@ def main(
     pool = CompileOptions().pool
     if quick:
         methods, workloads, networks, trials, seeds, rounds, pool = METHODS[3:], workloads[:1], (), 16, 1, 2, 32
-        searches = None  # of fewer trials, which no other run is to take for stock
+        searches = rows_path = None  # of fewer trials and programs, which no other run is to take for its own
     rows = RowFile(rows_path, KEY)
     with tempfile.TemporaryDirectory() as folder:
         unseen = UnseenModels(data, models, folder, workloads)

@@ -154,7 +154,7 @@ def main(
         machine.write_result(path, result)
         click.echo(live_figure_8_table(result))
         return
-    kept = RowFile(rows_path, KEY)
+    kept = RowFile(rows_path, KEY, trials=trials)
     data = data or own_copy()
     for spec in specs:
         work(data, device, spec, kept, methods, batch=batch, trials=trials, seeds=seeds)

@@ -186,7 +186,8 @@ def main(
     chosen: tuple[int, ...], targets: tuple[str, ...], quick: bool, rows_path: Path | None, path: Path | None
 ) -> None:
     """Ranks held-out workloads of each GPU by models of the others, after 0 to 512 trials on the target's."""
-    kept = RowFile(rows_path, (*KEY, "seed"))
+    # The quick form holds out other workloads, so its rows are not those of a run over all GPUs.
+    kept = RowFile(None if quick else rows_path, (*KEY, "seed"))
     names = (GPUS[0], GPUS[-1]) if quick else GPUS
     programs = gpu_programs(names)
     columns = ["workload_id", "name", "operator"]

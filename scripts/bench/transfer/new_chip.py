@@ -53,7 +53,10 @@ class ChipTask:
         programs = load_programs(data, device=device_id, spec=SPEC)
         self.device_id = device_id
         self.pool, self.test = (programs.of_workloads(set(side)) for side in (split.train, split.test))
-        self.source = read_model(find_model(source)).bind(device_rows(data, [device_id])[device_id])
+        found = find_model(source)
+        if device_id in found.entry.devices:
+            raise click.UsageError(f"{source} has learned from {device_id}: name a model that has not with --source.")
+        self.source = read_model(found).bind(device_rows(data, [device_id])[device_id])
         self._unchanged = self._by_workload(self.source)
 
     def rows(self, trials: tuple[int, ...], seed: int, kept: RowFile) -> Iterator[Row]:
@@ -90,7 +93,7 @@ class ChipTask:
 @options.json_file()
 def main(dataset: str, source: str, seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> None:
     """Ranks 40 workloads of the chip that neither the model nor its adapting has seen."""
-    kept = RowFile(rows_path, KEY)
+    kept = RowFile(rows_path, KEY, source=source)
     devices = DataFolder.open(DATASETS / dataset).device_ids()
     for device_id in devices[: 1 if quick else None]:
         task = ChipTask(dataset, device_id, source)

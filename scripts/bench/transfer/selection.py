@@ -287,7 +287,7 @@ def main(
     if quick:
         workloads, seeds, batches = 2, 1, (16,)
     methods = fnmatch.filter(METHODS, only)
-    kept = RowFile(rows_path, KEY)
+    kept = RowFile(rows_path, KEY, trials=trials)
     for text in pairs:
         source, target = map(Devices.parse, text.split("="))
         about = {"source": NOTHING if from_nothing else source.name, "target": target.name}

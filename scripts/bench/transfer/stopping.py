@@ -75,7 +75,10 @@ def opened(pair: Sequence[str], seed: int) -> Adapting:
     if not source_data:
         split = load_split(DATASETS / target_data, "workload-40-seed0")
         pool, test = (programs.of_workloads(set(side)) for side in (split.train, split.test))
-        model = read_model(find_model(source)).bind(device_rows(DATASETS / target_data, [target])[target])
+        found = find_model(source)
+        if target in found.entry.devices:
+            raise click.UsageError(f"{source} has learned from {target}, which is to be new to it.")
+        model = read_model(found).bind(device_rows(DATASETS / target_data, [target])[target])
         return Adapting(model, True, pool, test)
     about = DataFolder.open(DATASETS / target_data).workloads(["workload_id", "name", "operator"]).to_pylist()
     present = set(programs.of_workloads(set(programs.workload_ids)).workload_ids)
@@ -136,9 +139,9 @@ COLUMNS = (
 @options.json_file()
 def main(chosen: tuple[str, ...], seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> None:
     """Adapts models of every pair of devices to the cap, and replays the rules."""
-    kept = RowFile(rows_path, KEY)
-    pairs = [pair for pair in PAIRS if not chosen or any(text in name_of(pair) for text in chosen)]
     cap = 128 if quick else CAP
+    kept = RowFile(rows_path, KEY, cap=cap)
+    pairs = [pair for pair in PAIRS if not chosen or any(text in name_of(pair) for text in chosen)]
     for seed in range(1 if quick else seeds):
         for pair in pairs[: 1 if quick else None]:
             if (name_of(pair), seed) in kept:

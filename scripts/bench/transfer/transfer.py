@@ -23,7 +23,6 @@ from costhub.transfer.guard import Guard
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import FineTune, ResidualTrees, TransferMethod
-from costhub.transfer.trial_order import PER_WORKLOAD
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
 from scripts.bench.common.rows import RowFile
@@ -101,7 +100,7 @@ def models(
         yield "guarded", count, partial(_guarded, guard, measured(pool, count, seed))
     for name, count, seeds in (("scratch blend", MORE, WHOLE[MORE]), (EVERYTHING, pool.n, WHOLE[EVERYTHING])):
         if seed < seeds and count <= pool.n:
-            whole = pool if count == pool.n else measured(pool, count, seed, each=4 * PER_WORKLOAD)
+            whole = pool if count == pool.n else measured(pool, count, seed)
             yield name, count, partial(fitted, whole, seed)
 
 

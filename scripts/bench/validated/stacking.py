@@ -144,7 +144,8 @@ def add_rows(source: DeviceData, split: SplitPart, kept: RowFile, seed: int) -> 
     parts = out_of_fold(source, split.train, seed)
     whole = Fold.join(parts)
     for way, scores in cross_fitted(parts, seed).items():
-        add(kept, {**about, "part": VALIDATION, "model": way}, scores, whole.programs)
+        if kept.key_of({**about, "part": VALIDATION, "model": way}) not in kept:  # an interrupted run has some
+            add(kept, {**about, "part": VALIDATION, "model": way}, scores, whole.programs)
     train, held_out = source.sides(split, MEMBERS[0], seed)
     tested = standardised([scores_of(entry, train, held_out, seed)[:2] for entry in MEMBERS], train)
     for way, combined in combinations(whole, seed).items():
@@ -176,7 +177,7 @@ def main(
     (split,) = source.parts([name], 0)
     for seed in range(1 if quick else seeds):
         add_rows(source, split, kept, seed)
-    table = summary(kept.all)
+    table = summary([row for row in kept if (row["device"], row["split"]) == (device, name)])
     validated = (line for line in table if line["part"] == VALIDATION)
     best = max(validated, key=lambda line: float(line["top_1"] + line["pairwise"]))
     click.echo(plain_table(table, COLUMNS))

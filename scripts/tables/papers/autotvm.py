@@ -27,7 +27,7 @@ def figure_8_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     Returns:
         `at_8` and so on, the means of `best`; `ahead`, the mean of `best` over all trials less that of FIGURE_8_BASE on
-        the same workload and seed; both with standard errors over searches. `reached` is the share of searches that
+        the same workload and seed; both with standard errors over workloads. `reached` is the share of searches that
         come within 1 % of the last program of the base, and `sooner` the geometric mean of how many times
         fewer trials these need to come there.
     """
@@ -45,8 +45,9 @@ def figure_8_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         line |= {"searches": len(own), "programs": own[0]["programs"]}
         for trials in AT:
             reached = [row["best"][min(trials, len(row["best"])) - 1] for row in own]
-            line |= _mean_and_error(f"at_{trials}", reached)
-        line |= _mean_and_error("ahead", [statistics.fmean(r["best"]) - statistics.fmean(b["best"]) for r, b in pairs])
+            line |= _mean_and_error(f"at_{trials}", own, reached)
+        ahead = [statistics.fmean(row["best"]) - statistics.fmean(base["best"]) for row, base in pairs]
+        line |= _mean_and_error("ahead", [row for row, _ in pairs], ahead)
         line["reached"] = sum(ratio is not None for ratio in ratios) / len(ratios) if ratios else None
         line["sooner"] = geometric([ratio[0] for ratio in ratios if ratio])
         table.append(line)
@@ -58,8 +59,9 @@ def _course(best: Sequence[float]) -> list[tuple[float, float, float]]:
     return [(trials + 1.0, trials + 1.0, 1.0 / value) for trials, value in enumerate(best)]
 
 
-def _mean_and_error(name: str, values: Sequence[float]) -> dict[str, float | None]:
-    return dict(zip((name, f"{name}_se"), mean_with_error(values), strict=True))
+def _mean_and_error(name: str, rows: Sequence[Row], values: Sequence[float]) -> dict[str, float | None]:
+    found = mean_with_error(values, [row["workload"] for row in rows])
+    return dict(zip((name, f"{name}_se"), found, strict=True))
 
 
 def figure_8_table(result: Mapping[str, Any]) -> str:
@@ -105,7 +107,8 @@ def live_figure_8_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         own = [row for row in rows if row["method"] == method]
         pairs = [(row, bases[key]) for row in own if (key := (row["workload"], row["seed"])) in bases]
         ratios = [sooner(row["curve"], base["curve"]) for row, base in pairs]
-        gain, error = gain_with_error([math.log(base["best_us"] / row["best_us"]) for row, base in pairs])
+        logarithms = [math.log(base["best_us"] / row["best_us"]) for row, base in pairs]
+        gain, error = gain_with_error(logarithms, [row["workload"] for row, _ in pairs])
         line: dict[str, Any] = {"method": method, "searches": len(own), "gain": gain, "gain_se": error}
         line["reached"] = sum(ratio is not None for ratio in ratios) / len(ratios) if ratios else None
         for place, name in enumerate(("trials", "seconds")):

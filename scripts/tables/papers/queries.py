@@ -30,7 +30,7 @@ def queries_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
     Returns:
         `own_5` and `own_1`, the mean queries until within 5 and 1 % of the search's own best, and `behind`, by how much
         the predicted throughput of its best is below that of the best search of the workload, all with standard errors
-        over searches; `near`, the share of searches within 5 % of the latter, and `near_queries`, the mean
+        over workloads; `near`, the share of searches within 5 % of the latter, and `near_queries`, the mean
         queries until there; `fewer`, the geometric mean over paired searches of the queries of BASE until within 1 %
         of its own best, over those of the strategy.
     """
@@ -42,16 +42,17 @@ def queries_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         line: dict[str, Any] = {"strategy": strategy, "searches": len(own)}
         line["asked"] = statistics.fmean(row["asked"] for row in own)
         for name, share in SHARES.items():
-            line |= _mean_and_error(name, [_until(row, row["course"][-1][1], share) or 0 for row in own])
-        line |= _mean_and_error("behind", [1 - math.exp(row["course"][-1][1] - best[row["workload"]]) for row in own])
+            line |= _mean_and_error(name, own, [_until(row, row["course"][-1][1], share) or 0 for row in own])
+        behind = [1 - math.exp(row["course"][-1][1] - best[row["workload"]]) for row in own]
+        line |= _mean_and_error("behind", own, behind)
         reached = [n for row in own if (n := _until(row, best[row["workload"]], NEAR)) is not None]
         line |= {"near": len(reached) / len(own), "near_queries": statistics.fmean(reached) if reached else None}
+        pairs = [(row, base) for row in own if (base := bases.get((row["workload"], row["seed"])))]
         ratios = [
             math.log((_until(base, base["course"][-1][1], 0.01) or 1) / (_until(row, row["course"][-1][1], 0.01) or 1))
-            for row in own
-            if (base := bases.get((row["workload"], row["seed"])))
+            for row, base in pairs
         ]
-        line |= _mean_and_error("fewer_log", ratios)
+        line |= _mean_and_error("fewer_log", [row for row, _ in pairs], ratios)
         line["fewer"] = math.exp(line["fewer_log"]) if ratios else None
         table.append(line)
     return table
@@ -62,8 +63,9 @@ def _until(row: Row, level: float, share: float) -> int | None:
     return next((int(asked) for asked, score in row["course"] if score >= level + math.log(1 - share)), None)
 
 
-def _mean_and_error(name: str, values: Sequence[float]) -> dict[str, float | None]:
-    return dict(zip((name, f"{name}_se"), mean_with_error(values), strict=True))
+def _mean_and_error(name: str, rows: Sequence[Row], values: Sequence[float]) -> dict[str, float | None]:
+    found = mean_with_error(values, [row["workload"] for row in rows])
+    return dict(zip((name, f"{name}_se"), found, strict=True))
 
 
 def queries_table(result: Mapping[str, Any]) -> str:

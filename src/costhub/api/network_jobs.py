@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from costhub.errors import ArgumentError, WorkloadError
 
 if TYPE_CHECKING:
+    from costhub.collector.workload_queue import WorkloadSpec
     from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.collector.workloads.network_source import Lowering
     from costhub.isolation.child import Child
@@ -123,7 +124,26 @@ def network_jobs(
         )
     if reader is not None:
         reader.close()
+    if lowering is not None and lowering.is_bf16:
+        _warn_of_float32(found)
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]
+
+
+def _warn_of_float32(kernels: Sequence[WorkloadSpec]) -> None:
+    """Names the networks for which bfloat16 was asked, and of which no kernel multiplies in it."""
+    from costhub.cards.reports.tune_facts import multiplies_bfloat16
+
+    uses: dict[str, bool] = {}
+    for kernel in kernels:
+        for network, _ in kernel.networks:
+            uses[network] = uses.get(network, False) or multiplies_bfloat16(kernel.name)
+    if without := [network for network, is_used in uses.items() if not is_used]:
+        log.warning(
+            "No kernel of %s that can be tuned multiplies in bfloat16, which is for dense layers and for 2-D "
+            "convolutions that are neither grouped nor transposed: --precision (precision= in Python) changes little "
+            "there.",
+            " and ".join(without),
+        )
 
 
 def no_kernels_error(networks: Sequence[str], what: str) -> WorkloadError:

@@ -145,7 +145,12 @@ MEASUREMENTS = (
     Column("run_wall_s", pa.float64(), "Wall seconds of loading and running.", nullable=True),
     Column("load_average", pa.float32(), "One-minute load average before the run.", nullable=True),
     Column("reference_s", pa.float64(), "Seconds of the reference kernel of the batch.", nullable=True),
-    Column("reference_drift", pa.float32(), "It / the fastest of the device so far - 1.", nullable=True),
+    Column(
+        "reference_drift",
+        pa.float32(),
+        "`reference_s` / the fastest of the device in this session so far - 1.",
+        nullable=True,
+    ),
     Column("reference_after_s", pa.float64(), "The same right after the program.", nullable=True, since=2),
     Column("output_checked", pa.bool_(), "Whether outputs were compared.", nullable=True, since=2),
     Column("cpu_affinity", pa.string(), "Cores it could use: `0-1`.", nullable=True, repeats=True, since=2),

@@ -152,7 +152,7 @@ def publish(
         head = repo.head()
         if ready.kind == "dataset":
             _write_dataset_card(repo, ready, head, tag, address, warnings)
-        publication = _Publication(repo, ready, replace, warnings)
+        publication = _Publication(repo, ready, replace, warnings, None if head is None else head.files.get(CARD))
         plan = publication.plan(head)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
             # Raises for the tag of another commit, before anybody is asked.
@@ -213,6 +213,8 @@ class _Publication:
     replaces: bool
     """Whether to delete measurements and splits that exist only in the hub."""
     warnings: Sequence[Finding]
+    card: str | None
+    """The hub's id of the card in the hub, from which that of a dataset was made; None if there was none."""
 
     def plan(self, head: Head | None) -> PublishPlan:
         """What publishing on top of `head` would change.
@@ -243,7 +245,8 @@ class _Publication:
         if head is None:
             raise HubError(f"{plan.to} was deleted in the meantime. Run the command again.")
         added, removed = self._changes(head)
-        if not set(removed) <= set(plan.removed):
+        is_rewritten = self.ready.kind == "dataset" and CARD in added and head.files.get(CARD) != self.card
+        if is_rewritten or not set(removed) <= set(plan.removed):
             raise HubError(f"{plan.to} was changed by someone else in the meantime. Run the command again.")
         if not added and not removed:
             return PushedCommit(head.commit, plan.to)

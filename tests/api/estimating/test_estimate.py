@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 import costhub
-from costhub.api.estimating.estimate import PREDICTOR, estimate, find_row, load_predictor
+from costhub.api.estimating.estimate import FEWEST_PROGRAMS, PREDICTOR, estimate, find_row, load_predictor
 from costhub.api.estimating.result import MEASURED, PREDICTED
+from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError, CosthubError, DeviceError, ModelError, WorkloadError
 from costhub.hub.catalogue.devices import find_device
 from costhub.hub.catalogue.hubs import EMBEDDED, HUB_VARIABLE
@@ -120,6 +122,33 @@ def test_data_of_your_own_count_as_measured(tmp_path: Path) -> None:
     own = {**ROW, "device_id": DEVICE}
     assert one(NAME, own, data=[DEVICE]).source == MEASURED
     assert one(NAME, {**own, "device_id": "board"}, data=[DEVICE]).source == PREDICTED
+
+
+def own_programs(path: Path, count: int, run_s: float) -> Path:
+    """A data folder in which the board has measured some programs of a workload."""
+    source = DataFolder.open(EMBEDDED / "datasets" / "costhub" / "amd-epyc-zen5")
+    (workload,) = source.workloads().filter(pc.field("name") == NAME).to_pylist()
+    rows = source.select_measurements([DEVICE], None, pc.field("workload_id") == workload["workload_id"])
+    folder = DataFolder.create(path)
+    folder.put_device(ROW)
+    folder.put_workloads([workload])
+    with folder.writer(ROW["device_id"]) as writer:
+        for number, row in enumerate(rows.slice(0, count).to_pylist()):
+            writer.append({**row, "device_id": "board", "record_id": f"r{number}", "run_s": [run_s]})
+    return path
+
+
+def test_a_few_programs_only_bound_a_prediction(tmp_path: Path) -> None:
+    predicted = one(NAME, ROW)
+    few, slow, enough = (
+        one(NAME, ROW, data=[own_programs(tmp_path / f"{count} {run_s}", count, run_s)])
+        for count, run_s in ((FEWEST_PROGRAMS - 1, 1e-4), (FEWEST_PROGRAMS - 1, 1.0), (FEWEST_PROGRAMS, 1.0))
+    )
+
+    assert (few.source, few.latency_us) == (PREDICTED, pytest.approx(100.0))
+    assert few.high_us / few.low_us == pytest.approx(predicted.high_us / predicted.low_us)
+    assert (slow.source, slow.latency_us) == (PREDICTED, predicted.latency_us)
+    assert (enough.source, enough.latency_us) == (MEASURED, pytest.approx(1e6))
 
 
 def test_a_predictor_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def test_what_a_flush_removes_from_the_caches_is_slower_to_read(target: str, tmp
     warm = take(loaded, device, arguments, Evaluator(number=1, repeat=20, min_repeat_ms=0))
     assert len(cold) == 20
     # The least of many: what else runs on the machine only ever adds.
-    assert min(cold) >= min(warm)
+    assert min(cold) > 1.2 * min(warm)
 
 
 def test_one_call_includes_the_wait_for_the_device(loaded: Loaded) -> None:

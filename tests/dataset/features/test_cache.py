@@ -227,6 +227,24 @@ def test_a_part_that_breaks_while_it_is_read_is_removed(cache: FeatureCache) -> 
     assert read(cache, "a", "b")[0] == [NOT_COMPUTED, 1]
 
 
+@pytest.mark.parametrize("looked_up_before", [False, True])
+def test_a_lack_of_memory_removes_nothing(
+    cache: FeatureCache, monkeypatch: pytest.MonkeyPatch, looked_up_before: bool
+) -> None:
+    cache.append([key("a")], [features(4, 0)])
+    if looked_up_before:
+        cache.find(keys("a"))
+
+    def fails(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq.ParquetFile, "read", fails)
+        with pytest.raises(MemoryError):
+            read(cache, "a")
+    assert read(cache, "a")[0] == [4]
+
+
 def test_parts_that_another_process_merged_away_are_found_again(cache: FeatureCache) -> None:
     for name in "ab":
         cache.append([key(name)], [features(1, ord(name))])

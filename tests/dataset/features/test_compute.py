@@ -284,7 +284,9 @@ def test_no_chunks_need_no_children() -> None:
     assert list(featurise([], PER_STORE)) == []
 
 
-def test_chunks_are_taken_as_they_are_needed_and_leaving_ends_the_children(tiny_matmul: Any) -> None:
+def test_chunks_are_taken_as_they_are_needed_and_leaving_ends_the_children(
+    tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken = 0
 
     def endless() -> Iterator[Chunk]:
@@ -293,12 +295,17 @@ def test_chunks_are_taken_as_they_are_needed_and_leaving_ends_the_children(tiny_
             taken += 1
             yield chunk(tiny_matmul, tiny_matmul.traces[0])
 
+    pools: list[Any] = []
+    made = compute_module.ChildPool
+    monkeypatch.setattr(compute_module, "ChildPool", lambda *a, **k: pools.append(made(*a, **k)) or pools[-1])
     generator = featurise(endless(), PER_STORE, workers=1)
     next(generator)
     generator.close()
 
     assert taken <= 4
-    assert list(generator) == []
+    (pool,) = pools
+    with pytest.raises(RuntimeError):
+        pool.submit(print)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_records_come_in_the_order_of_their_requests(tiny_matmul: Any) -> None:
     with ExportPool(workers=2) as pool:
         found = [records for [records] in pool.records(requests)]
 
-    assert [text and text.startswith(f"[{r[2][0][0]}") for text, r in zip(found, requests, strict=True)]
+    assert all(text and text.startswith(f"[{r[2][0][0]}") for text, r in zip(found, requests, strict=True))
     assert found[:4] == found[4:8] == found[8:]
     assert len(set(found)) == 4
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
+from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule import import_database as module
@@ -22,7 +24,7 @@ from costhub.dataset.metaschedule.import_database import import_database
 from costhub.dataset.metaschedule.lines import ImportReport
 from costhub.dataset.schema import DEVICES, PROBED
 from costhub.dataset.trace import replay, trace_to_json
-from costhub.dataset.workload import module_from_json
+from costhub.dataset.workload import module_from_json, module_to_json
 from costhub.errors import DataError
 
 DEVICE = {"device_id": "cpu0", "kind": "cpu", "cores": 2}
@@ -70,7 +72,9 @@ def test_importing_again_adds_nothing_and_new_lines_are_added(tmp_path: Path, da
     assert (grown.ok, grown.known, grown.duplicates) == (1, 4, 1)
 
 
-def test_importing_again_says_which_licence_and_contributor_stay(tmp_path: Path, database: Any) -> None:
+def test_importing_again_says_which_licence_and_contributor_stay(
+    tmp_path: Path, database: Any, old_format: Any
+) -> None:
     path = database.write(tmp_path / "db")
     run(path, tmp_path / "out", licence=None, contributor="Bob")
 
@@ -82,6 +86,11 @@ def test_importing_again_says_which_licence_and_contributor_stay(tmp_path: Path,
         "into a new folder to set it."
     )
     assert without.sentences()[1] == "4 records were in the folder already."
+    database.workloads.append(
+        old_format.workload_line(module_to_json(SuiteWorkload("made", "softmax", (4, 8)).module()))
+    )
+    grown = run(database.write(path), tmp_path / "out")
+    assert grown.sentences()[1] == again.sentences()[1]  # though it is another session
     assert set(DataFolder.open(tmp_path / "out").measurements()["licence"].to_pylist()) == {None}
 
 
@@ -264,7 +273,8 @@ def test_files_in_each_others_place_are_refused(tmp_path: Path, database: Any) -
 def test_an_import_that_is_killed_goes_on_where_it_stopped(
     tmp_path: Path, database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database.lines = [database.record(i % 4, [1e-3 + i * 1e-6]) for i in range(64)]
+    seconds = np.random.default_rng(0).lognormal(-7.0, 0.3, 640).tolist()
+    database.lines = [database.record(i % 4, [each]) for i, each in enumerate(seconds)]
     path, out = database.write(tmp_path / "db"), tmp_path / "out"
     code = (
         "import sys; from costhub.dataset.metaschedule import import_database as m; m._BATCH = 4; "
@@ -274,16 +284,17 @@ def test_an_import_that_is_killed_goes_on_where_it_stopped(
     shards = out / "measurements/cpu0"
     while child.poll() is None and not (shards.is_dir() and len(list(shards.glob("*.parquet"))) > 2):
         time.sleep(0.01)
+    assert child.poll() is None
     child.send_signal(signal.SIGKILL)
     child.wait()
     before = DataFolder.open(out).measurements()["record_id"].to_pylist()
-    monkeypatch.setattr(module, "_BATCH", 16)
+    monkeypatch.setattr(module, "_BATCH", 160)
 
     report = run(path, out)
 
-    assert 0 < len(before) <= 64
-    assert (report.known, report.ok) == (len(before), 64 - len(before))
-    assert len(set(DataFolder.open(out).measurements()["record_id"].to_pylist())) == 64
+    assert 0 < len(before) < 640
+    assert (report.known, report.ok) == (len(before), 640 - len(before))
+    assert len(set(DataFolder.open(out).measurements()["record_id"].to_pylist())) == 640
     assert check_folder(out) == []
 
 

@@ -159,4 +159,4 @@ def test_leaving_does_not_wait_for_what_was_asked(tiny_matmul: Any) -> None:
     with ImportPool(workers=1) as children:
         replies = children.replay([request(tiny_matmul, *tiny_matmul.traces)] * 50)
         next(replies)
-    assert isinstance(next(replies, "nothing more"), str | ReplayedTraces)
+    assert sum(isinstance(reply, ReplayedTraces) for reply in replies) < 40

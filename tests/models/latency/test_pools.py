@@ -29,6 +29,24 @@ def test_the_expected_best_is_the_mean_over_all_draws() -> None:
         assert own.expected_log_best(trials) == pytest.approx(np.mean(draws))
 
 
+def test_luck_is_the_variance_over_all_draws() -> None:
+    pool = Pool("w", "d", "cpu", np.array([1.0, 2.0, 8.0]))
+    draws = np.log([min(pair) for pair in itertools.product(pool.latency_s, repeat=2)])
+
+    assert pool.log_best_variance(2) == pytest.approx(np.var(draws))
+    assert pool.log_best_variance(1) > pool.log_best_variance(2) > pool.log_best_variance(1000)
+
+
+def test_short_searches_are_more_a_matter_of_luck() -> None:
+    rng = np.random.default_rng(0)
+    pools = [Pool(f"w{n}", "d", "cpu", np.sort(np.exp(rng.normal(0, 1, 200)))) for n in range(20)]
+    curve = TrialCurve.fit(pools)
+
+    assert curve.extra_variance("cpu", 1) == pytest.approx(1.0, abs=0.25)
+    assert curve.extra_variance("cpu", 1) > curve.extra_variance("cpu", 6) > curve.extra_variance("cpu", 64) == 0.0
+    assert TrialCurve.fit(pools[:3]).extra_variance("cpu", 1) == 0.0  # too few to tell
+
+
 def test_a_pool_has_no_more_than_its_programs() -> None:
     own = pool(1.0, 2.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,14 @@ def test_an_interval_holds_the_share_that_it_names(share: float) -> None:
     outcomes = 100.0 * np.exp(np.random.default_rng(1).normal(0.1, 0.3, 5000))
 
     assert np.mean((low <= outcomes) & (outcomes <= high)) == pytest.approx(share, abs=0.03)
+
+
+def test_an_interval_has_the_variance_that_is_added() -> None:
+    found = residuals()
+    usual, longer = (np.log(found.draws([replace(figure(), extra_variance=more)])[0]) for more in (0.0, 0.5))
+
+    assert np.var(longer) - np.var(usual) == pytest.approx(0.5, rel=0.1)
+    assert np.median(longer) == pytest.approx(np.median(usual), abs=0.02)
 
 
 def test_an_operator_that_is_harder_to_predict_has_wider_intervals() -> None:

@@ -89,18 +89,16 @@ def test_training_stops_when_the_validation_loss_does_not_fall_and_keeps_the_bes
 
 def test_a_large_group_is_validated_in_pieces(train: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costhub.models.networks.gradient._VALID_PIECE", 7)
-    seen: list[float] = []
+    valid, sizes, epochs = examples(train), list[int](), list[int]()
+    take = valid.take
+    monkeypatch.setattr(valid, "take", lambda places, **how: sizes.append(len(places)) or take(places, **how))
 
     train_network(
-        network(),
-        examples(train),
-        examples(train),
-        options=OPTIONS,
-        seed=0,
-        on_epoch=lambda _, valid_loss: seen.append(valid_loss),
+        network(), examples(train), valid, options=OPTIONS, seed=0, on_epoch=lambda epoch, _: epochs.append(epoch)
     )
 
-    assert seen[-1] < seen[0]
+    assert max(sizes) <= 7
+    assert sum(sizes) == len(epochs) * train.n
 
 
 def test_without_validation_all_epochs_run(train: Programs) -> None:

@@ -206,8 +206,15 @@ def test_an_interrupted_training_that_goes_on_ends_with_the_same_weights(
         context.setattr(Checkpoint, "save", interrupted_after(epochs_before))
         with pytest.raises(KeyboardInterrupt):
             broken.fit(train, unseen, seed=0, progress=False)
-    resumed.fit(train, unseen, seed=0, progress=False)
+    again = Linear(feature_spec="demo@1", options=options)
+    again.checkpoint = tmp_path / "again"
+    saves: dict[int, list[int]] = {0: [], 1: []}
+    for number, model in enumerate((again, resumed)):
+        with monkeypatch.context() as context:
+            context.setattr(Checkpoint, "save", lambda _, state, own=saves[number]: own.append(state.epochs))
+            model.fit(train, unseen, seed=0, progress=False)
 
+    assert len(saves[1]) == len(saves[0]) - epochs_before
     assert len(resumed.networks) == 2
     for one, other in zip(resumed.networks, whole.networks, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))

@@ -102,9 +102,15 @@ def test_a_training_that_had_stopped_is_not_grown_further(
     monkeypatch.setattr(boosting, "SAVE_EVERY", 5)
     parameters, [learned, valid] = problem("regression", train, unseen)
     kept = TreeCheckpoint(tmp_path / "model.ubj", "one")
-    found = [boost_trees(parameters, learned, valid, rounds=300, patience=2, checkpoint=kept) for _ in range(2)]
+    grown: tuple[list[int], list[int]] = ([], [])
+    found = [
+        boost_trees(parameters, learned, valid, rounds=300, patience=2, checkpoint=kept, on_trees=each.append)
+        for each in grown
+    ]
 
     assert found[0].num_boosted_rounds() < 300
+    assert sum(grown[1]) == sum(grown[0])
+    assert grown[1][0] == sum(grown[0]) // 5 * 5  # those of the last save
     assert raw(found[0]) == raw(found[1])
 
 

@@ -51,6 +51,7 @@ def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> N
         kernel = _Kernel(wanted, ranking, default_program(wanted.mod, TARGET), builder)
         chosen, found = kernel.first_right(builder, runner)
         none, nothing = _Kernel(wanted, Ranking(other[:1]), None, builder).first_right(builder, None)
+        _, empty = _Kernel(wanted, Ranking(()), None, builder, allows_all=True).first_right(builder, None)
 
     assert chosen is own[0]
     assert (found.check, len(found.failed)) == (COMPARED, 1)
@@ -58,6 +59,7 @@ def test_a_program_that_is_another_one_is_passed_over_and_said(linear: Any) -> N
     assert min(found.stages.values()) > 0.0
     assert none is None
     assert nothing.check is None
+    assert "another one (--space" in str(empty.error)
     assert (nothing.error or "").startswith("Its only program is not correct:")
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,8 @@ PREDICTOR = Path("predictors") / "costhub" / "latency"
 """Place of the predictor in a hub."""
 TRIALS = 64
 MOST_TRIALS = 100_000
+FEWEST_PROGRAMS = 8
+"""Of fewer measured programs, the best one is no more than a bound of what a search finds."""
 _GENERIC = {"kind": "llvm", "mtriple": "x86_64-linux-gnu", "num-cores": 1}
 """The target for which networks are split if a device's row has none. In torch's layouts, no kernel depends on it."""
 
@@ -68,8 +70,9 @@ def estimate(
 ) -> Estimate:
     """Estimates how long workloads or whole networks take on a device after a search; nothing is measured.
 
-    A kernel for which a hub has measurements on this very device gets the latency of its best program. All others are
-    predicted from figures of the workload and the device, by trees that learned from the best programs of the hub.
+    A kernel of which a hub has measured at least `FEWEST_PROGRAMS` programs on this very device gets the latency of the
+    best one. All others are predicted from figures of the workload and the device, by trees that learned from the best
+    programs of the hub; no prediction is slower than a program that was measured.
     Networks are split into kernels in torch's layouts, and the latencies of the kernels are added up.
 
     Args:
@@ -216,30 +219,37 @@ def _kernels(
 ) -> tuple[tuple[KernelEstimate, ...], tuple[Uncertain, ...]]:
     from costhub.dataset.operator_class import classify
     from costhub.dataset.workload import workload_id
-    from costhub.dataset.workload_numbers import workload_numbers
-    from costhub.models.latency.pools import family
     from costhub.models.latency.residuals import MEASURED as OF_ANOTHER_SEARCH
-    from costhub.models.latency.residuals import Uncertain
 
     ids = [workload_id(job.mod) for job in jobs]
     pools = _pools(set(ids), setting)
     kernels, figures = [], []
     for job, identity in zip(jobs, ids, strict=True):
         operator, pool = classify(job.mod), pools.get(identity)
-        if pool is not None:
-            kind = family(setting.device["kind"])
-            figure = Uncertain(math.log(pool.best_s * 1e6), OF_ANOTHER_SEARCH, kind, operator)
-        else:
-            numbers = workload_numbers(job.mod)
-            figure = setting.predictor.predict(numbers, operator, setting.device, trials=setting.trials)
+        figure = _figure(job, operator, pool, setting)
         low, high = setting.predictor.residuals.interval(figure, setting.interval)
-        source, programs = (MEASURED, len(pool.latency_s)) if pool else (PREDICTED, None)
+        is_measured = pool is not None and figure.case == OF_ANOTHER_SEARCH
+        source, programs = (MEASURED, len(pool.latency_s)) if pool and is_measured else (PREDICTED, None)
         kernels.append(
             KernelEstimate(job.name, identity, operator, float(job.weight), figure.us, low, high, source, programs)
         )
         figures.append(figure)
         shown.update(1)
     return tuple(kernels), tuple(figures)
+
+
+def _figure(job: Job, operator: str, pool: Pool | None, setting: _Setting) -> Uncertain:
+    """The best latency measured, or else a prediction."""
+    from costhub.dataset.workload_numbers import workload_numbers
+    from costhub.models.latency.pools import family
+    from costhub.models.latency.residuals import MEASURED as OF_ANOTHER_SEARCH
+    from costhub.models.latency.residuals import Uncertain
+
+    best_log_us = math.inf if pool is None else math.log(pool.best_s * 1e6)
+    if pool is not None and len(pool.latency_s) >= FEWEST_PROGRAMS:
+        return Uncertain(best_log_us, OF_ANOTHER_SEARCH, family(setting.device["kind"]), operator)
+    found = setting.predictor.predict(workload_numbers(job.mod), operator, setting.device, trials=setting.trials)
+    return replace(found, log_us=min(found.log_us, best_log_us))
 
 
 def _pools(ids: set[str], setting: _Setting) -> dict[str, Pool]:

@@ -100,7 +100,7 @@ def import_ansor(
             for file, lines in _batches(files, shown):
                 # Every batch becomes a shard: an interruption loses one batch at most.
                 writer.extend(table_from_rows("measurements", importer.rows(_label(file, place), lines)))
-        report.unchanged = unchanged_credit(folder, shared, report)
+        report.unchanged = unchanged_credit(folder, shared, importer.known_workloads)
         report.peak_bytes = pool.peak_bytes()
     report.contradictions, report.seconds = log.contradictions, time.monotonic() - begun
     return report

@@ -104,6 +104,7 @@ def read_part(path: Path, spec: FeatureSpec) -> CachePart | None:
 
     Raises:
         FileNotFoundError: The part no longer exists.
+        MemoryError: There is not enough memory; the part may be sound.
     """
     if seal_state(path) != "sealed":
         return None
@@ -113,6 +114,8 @@ def read_part(path: Path, spec: FeatureSpec) -> CachePart | None:
             if not file.schema_arrow.equals(schema) or not _made_with_same_versions(file.schema_arrow, schema):
                 return None
             table = file.read(columns=["program", "n_rows"], use_threads=False)
+    except pa.ArrowMemoryError:
+        raise
     except pa.ArrowException:
         return None
     return CachePart(path, table["program"], table["n_rows"].to_numpy())
@@ -128,10 +131,13 @@ def read_table(part: CachePart) -> pa.Table:
 
     Raises:
         PartLost: The part no longer exists or can no longer be read.
+        MemoryError: There is not enough memory; the part may be sound.
     """
     try:
         with pq.ParquetFile(part.path) as file:
             return file.read(use_threads=False)
+    except pa.ArrowMemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise PartLost(str(part.path)) from error
 
@@ -144,10 +150,13 @@ def read_rows(part: CachePart, width: int) -> FloatArray:
 
     Raises:
         PartLost: The part no longer exists or can no longer be read, or its programs have other numbers of rows.
+        MemoryError: There is not enough memory; the part may be sound.
     """
     try:
         with pq.ParquetFile(part.path) as file:
             column = file.read(columns=["rows"], use_threads=False)["rows"]
+    except pa.ArrowMemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise PartLost(str(part.path)) from error
     lengths = pc.binary_length(column).to_numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def import_database(
         with folder.writer(row["device_id"]) as writer:
             importer = RecordImporter(source, pool, report, known=writer.record_keys)
             _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
-        report.unchanged = unchanged_credit(folder, source, report)
+        report.unchanged = unchanged_credit(folder, source, importer.known_workloads)
         report.peak_bytes = pool.peak_bytes()
     report.seconds = time.monotonic() - begun
     return report
@@ -163,14 +163,22 @@ def _device_kind(records: Path, pool: ImportPool) -> str:
     )
 
 
-def unchanged_credit(folder: DataFolder, source: ImportSource, report: ImportReport) -> dict[str, list[str | None]]:
-    """The licence and contributor of earlier imports of this database, if different ones are given now."""
+def unchanged_credit(folder: DataFolder, source: ImportSource, known: Set[str]) -> dict[str, list[str | None]]:
+    """The licence and contributor of earlier imports of these records, if different ones are given now.
+
+    A database that has grown since has another session, so its rows are found by their workloads.
+
+    Args:
+        folder: The data folder.
+        source: What is given now.
+        known: Ids of workloads of which records were in the folder already.
+    """
     given = {"licence": source.licence, "contributor": source.contributor}
     given = {name: value for name, value in given.items() if value is not None}
-    if not given or not report.known:
+    if not given or not known:
         return {}
-    of_this = pc.field("session") == source.session
-    rows = folder.select_measurements([source.device["device_id"]], [*given, "session"], of_this)
+    of_these = (pc.field("proposed_by") == source.proposed_by) & pc.field("workload_id").isin(sorted(known))
+    rows = folder.select_measurements([source.device["device_id"]], [*given, "proposed_by", "workload_id"], of_these)
     held = {name: [each for each in pc.unique(rows[name]).to_pylist() if each != given[name]] for name in given}
     return {name: values for name, values in held.items() if values}
 

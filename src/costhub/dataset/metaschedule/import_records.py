@@ -83,6 +83,8 @@ class RecordImporter:
         self._held, self._parse = Counter(held or {}), parse
         self._seen: set[tuple[Any, ...]] = set()
         self._made: set[str] = set()
+        self.known_workloads: set[str] = set()
+        """Ids of the workloads of which records were in the folder already."""
 
     def rows(self, file: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
         """Rows of the measurements table for the usable lines, counted and in order."""
@@ -94,7 +96,7 @@ class RecordImporter:
                 if isinstance(row, str):
                     self._report.refuse(file, pending.line, row)
                 elif record_key(row["record_id"]) in self._known:
-                    self._report.known += 1
+                    self._count_known(pending.workload)
                 elif row["record_id"] in self._made:
                     self._report.refuse(file, pending.line, _SAME_SECOND)
                 else:
@@ -121,10 +123,14 @@ class RecordImporter:
             if seen in self._seen:
                 self._report.duplicates += 1
             elif record_key(key) in self._known or self._is_held(record, workload):
-                self._report.known += 1
+                self._count_known(workload)
             else:
                 yield _PendingRecord(line.number, key, record, workload)
             self._seen.add(seen)
+
+    def _count_known(self, workload: ImportedWorkload) -> None:
+        self._report.known += 1
+        self.known_workloads.add(workload.workload_id)
 
     def _is_held(self, record: Record, workload: ImportedWorkload) -> bool:
         """Whether the folder has this outcome; each row of it stands for one record."""

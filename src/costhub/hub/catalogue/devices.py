@@ -143,8 +143,8 @@ def read_device(written: str | Path) -> Device:
     rows = content.get("devices", [content]) if isinstance(content, dict) else content
     if not isinstance(rows, list) or len(rows) != 1 or not isinstance(rows[0], dict) or "device_id" not in rows[0]:
         raise DeviceError(
-            f"{written!s:.99} does not hold the row of one device, as `costhub probe --json` prints it. A TVM target "
-            "alone does not have its figures."
+            f"{written!s:.99} does not hold the row of one device, with its `device_id`, as `costhub probe --json` "
+            "prints it. A TVM target alone does not have its figures."
         )
     return Device.from_row(rows[0])
 

@@ -6,7 +6,7 @@ import itertools
 import math
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,13 @@ class Pool:
             total += left * min(share, 1.0) * float(value)
             left *= max(0.0, 1.0 - share)
         return total
+
+    def log_best_variance(self, trials: int) -> float:
+        """The variance of the logarithm of the best of some programs, drawn with replacement: the luck of a search."""
+        count, logs = len(self.latency_s), np.log(self.latency_s)
+        none_of_the_first = (np.arange(count, -1, -1) / count) ** trials
+        share = none_of_the_first[:-1] - none_of_the_first[1:]
+        return float(share @ (logs - share @ logs) ** 2)
 
     def drawn_log_best(self, trials: int, *, seed: int) -> float:
         """The logarithm of the best of some programs of the pool, drawn at random: what one search would have found."""
@@ -134,9 +141,9 @@ def read_pools(
 
 @dataclass(frozen=True)
 class TrialCurve:
-    """Family -> (trials, log of the best of that many over the best of `TRIALS`), falling.
+    """How the best latency of a search, and the luck in it, fall as its trials grow.
 
-    Between two points it is linear in log2 of the trials. Beyond the last one it stays level: nothing is known about
+    Between two points both are linear in log2 of the trials. Beyond the last one it stays level: nothing is known about
     longer searches, and each doubling brings less.
 
     Example:
@@ -146,6 +153,9 @@ class TrialCurve:
     """
 
     points: Mapping[str, tuple[tuple[int, float], ...]]
+    """Family -> (trials, log of the best of that many over the best of `TRIALS`), falling."""
+    luck: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    """Family -> (trials, variance of the logarithm of the best of that many), from 1 trial on."""
 
     @classmethod
     def fit(cls, pools: Iterable[Pool]) -> TrialCurve:
@@ -153,13 +163,42 @@ class TrialCurve:
         by_family: dict[str, list[Pool]] = {}
         for pool in pools:
             by_family.setdefault(pool.family, []).append(pool)
-        return cls({name: _mean_curve(own) for name, own in sorted(by_family.items())})
+        families = sorted(by_family.items())
+        return cls({name: _mean_curve(own) for name, own in families}, {name: _luck(own) for name, own in families})
 
     def __call__(self, family: str, trials: int) -> float:
         """The log ratio at a number of trials; 0 for a family without a curve."""
-        points = self.points.get(family, ((1, 0.0),))
-        places = [math.log2(trials) for trials, _ in points]
-        return float(np.interp(math.log2(trials), places, [value for _, value in points]))
+        return _at(self.points.get(family, _LEVEL), trials)
+
+    def extra_variance(self, family: str, trials: int) -> float:
+        """By how much the variance exceeds that of a search of `TRIALS`; 0 for longer ones.
+
+        Example:
+            >>> curve = TrialCurve({}, {"cpu": ((1, 0.9), (4, 0.5), (64, 0.1))})
+            >>> round(curve.extra_variance("cpu", 2), 1), curve.extra_variance("cpu", 500)
+            (0.6, 0.0)
+        """
+        luck = self.luck.get(family, _LEVEL)
+        return max(0.0, _at(luck, trials) - _at(luck, TRIALS))
+
+
+_LEVEL = ((1, 0.0),)
+
+
+def _at(points: Sequence[tuple[int, float]], trials: int) -> float:
+    places = [math.log2(trials) for trials, _ in points]
+    return float(np.interp(math.log2(trials), places, [value for _, value in points]))
+
+
+def _luck(pools: Sequence[Pool]) -> tuple[tuple[int, float], ...]:
+    """The mean over pools, of at least twice as many programs: of smaller ones, each search would find the best."""
+    found = []
+    for trials in (knot for knot in _KNOTS if knot <= TRIALS):
+        reaching = [pool for pool in pools if len(pool.latency_s) >= 2 * trials]
+        if len(reaching) < _LEAST_POOLS:
+            break
+        found.append((trials, float(np.mean([pool.log_best_variance(trials) for pool in reaching]))))
+    return tuple(found) or _LEVEL
 
 
 def _mean_curve(pools: Sequence[Pool]) -> tuple[tuple[int, float], ...]:

@@ -187,7 +187,8 @@ class LatencyPredictor:
         one = LatencyTable(
             (), input_row(numbers, device)[None], np.array([roofline_us(numbers, device)]), (operator,), ("",), ("",)
         )
-        return Uncertain(float(self.log_us(one)[0]) + self.curve(kind, trials), case, kind, operator)
+        log_us = float(self.log_us(one)[0]) + self.curve(kind, trials)
+        return Uncertain(log_us, case, kind, operator, self.curve.extra_variance(kind, trials))
 
     def save(self, folder: Path) -> None:
         """Writes the files of the predictor into a folder."""
@@ -202,6 +203,7 @@ class LatencyPredictor:
             "workloads": list(self.workloads),
             "rest_shares": list(self.rest_shares),
             "curve": {name: [list(point) for point in points] for name, points in self.curve.points.items()},
+            "luck": {name: [list(point) for point in points] for name, points in self.curve.luck.items()},
             "residuals": self.residuals.to_json(),
         }
         (folder / CONFIG).write_text(json.dumps(config, indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -235,13 +237,9 @@ class LatencyPredictor:
 def _read_parts(config: Mapping[str, Any]) -> tuple[Any, ...]:
     if config["layout"] != LAYOUT:
         raise ValueError(f"it reads the columns {config['layout']!r:.40}, but this costhub makes {LAYOUT}")
-    points = {
-        str(name): tuple((int(trials), float(value)) for trials, value in own) for name, own in config["curve"].items()
-    }
-    for own in points.values():
-        trials = [number for number, _ in own]
-        if not own or trials != sorted(set(trials)) or trials[0] < 1 or not all(abs(v) <= _MOST_LOG for _, v in own):
-            raise ValueError("its curve does not have rising trials")
+    points, luck = _read_points(config, "curve"), _read_points(config, "luck")
+    if any(value < 0 for own in luck.values() for _, value in own):
+        raise ValueError("its luck has a negative variance")
     rest = tuple(map(float, config["rest_shares"]))
     if any(not 0 <= share <= 10 for share in rest) or list(rest) != sorted(rest):
         raise ValueError("its rest_shares are not rising shares")
@@ -249,7 +247,18 @@ def _read_parts(config: Mapping[str, Any]) -> tuple[Any, ...]:
         key: config[key] for key in ("datasets", "seed", "versions", "created", "licence", "figures") if key in config
     }
     names = (tuple(map(str, config[key])) for key in ("devices", "workloads"))
-    return TrialCurve(points), Residuals.from_json(config["residuals"]), *names, rest, facts
+    return TrialCurve(points, luck), Residuals.from_json(config["residuals"]), *names, rest, facts
+
+
+def _read_points(config: Mapping[str, Any], key: str) -> dict[str, tuple[tuple[int, float], ...]]:
+    found = {
+        str(name): tuple((int(trials), float(value)) for trials, value in own) for name, own in config[key].items()
+    }
+    for own in found.values():
+        trials = [number for number, _ in own]
+        if not own or trials != sorted(set(trials)) or trials[0] < 1 or not all(abs(v) <= _MOST_LOG for _, v in own):
+            raise ValueError(f"its {key} does not have rising trials")
+    return found
 
 
 def _boosted(table: LatencyTable, curve: TrialCurve, seed: int) -> xgb.Booster:

@@ -29,6 +29,7 @@ _SHRINKAGE = 20
 _MOST = 50.0
 """For a logarithm in a file; e^50 exceeds the age of the universe in microseconds."""
 _MOST_SHARED = 0.95
+_LEAST_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Uncertain:
     """`KNOWN`, `NEW` or `MEASURED`."""
     family: str
     operator: str
+    extra_variance: float = 0.0
+    """Of the logarithm, beyond that of the residuals: a shorter search is more a matter of luck."""
 
     @property
     def us(self) -> float:
@@ -93,7 +96,12 @@ class Residuals:
         if key not in self.quantiles:
             raise ModelError(f"The predictor has no residuals of {key}, so it gives no interval there.")
         scale = 1.0 if figure.case == MEASURED else self.scale(figure.family, figure.operator)
-        return np.interp(levels, LEVELS, self.quantiles[key]) * scale
+        known = np.array(self.quantiles[key]) * scale
+        found: Vector = np.interp(levels, LEVELS, known)
+        if figure.extra_variance:
+            middle, usual = np.median(known), max(float(np.var(known)), _LEAST_VARIANCE)
+            found = middle + (found - middle) * math.sqrt(1 + figure.extra_variance / usual)
+        return found
 
     def scale(self, family: str, operator: str) -> float:
         """The usual size of a residual of an operator."""

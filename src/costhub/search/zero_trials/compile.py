@@ -27,7 +27,7 @@ from costhub.search.options import Job
 from costhub.search.result import BUILDING, WAITING, StageTimer
 from costhub.search.strategies.strategy import measure_candidate
 from costhub.search.zero_trials.known import KnownSchedules
-from costhub.search.zero_trials.plan import ZeroTrialPlan
+from costhub.search.zero_trials.plan import SOURCES, ZeroTrialPlan
 from costhub.search.zero_trials.ranking import RankedProgram, Ranking, rank_programs
 
 MOST_ATTEMPTS = 4
@@ -179,12 +179,15 @@ def _keep(database: SearchDatabase, job: Job, chosen: RankedProgram, target: str
 class _Kernel:
     """A workload on its way: ranked, and its first program given to the builder."""
 
-    def __init__(self, job: Job, ranking: Ranking, default: DefaultProgram | None, builder: Builder) -> None:
+    def __init__(
+        self, job: Job, ranking: Ranking, default: DefaultProgram | None, builder: Builder, *, allows_all: bool = False
+    ) -> None:
         self.job, self.ranking = job, ranking
         self.artifact: str | None = None
         """The library of the program that is correct."""
         self._stages = StageTimer(WAITING)
         self._default = default
+        self._allows_all = allows_all
         self._is_compared = False
         """Whether the outputs of the last program that ran were compared."""
         self._built: list[Future[BuildResult]] = []
@@ -206,7 +209,7 @@ class _Kernel:
         # A schedule takes much memory, and a network has many kernels.
         ranking = replace(ranking, programs=ranking.programs[:MOST_ATTEMPTS])
         default = default_program(job.mod, target.text) if target.runs_here and ranking.programs else None
-        return cls(job, ranking, default, builder)
+        return cls(job, ranking, default, builder, allows_all=set(plan.sources) == set(SOURCES))
 
     def first_right(self, builder: Builder, runner: Runner | None) -> tuple[RankedProgram | None, CompiledKernel]:
         """The first program that replays, can be built and computes what the workload does."""
@@ -232,7 +235,7 @@ class _Kernel:
                     why = _OTHER_LAYOUT
                 return ranked, _described(found, ranked, why, self._is_compared, failed)
             failed.append(problem)
-        return None, replace(found, error=_nothing_right(failed), failed=tuple(failed))
+        return None, replace(found, error=_nothing_right(failed, allows_all=self._allows_all), failed=tuple(failed))
 
     def remove(self) -> None:
         """Removes what was built; the untuned program stays until the runner ends, which may need it again."""
@@ -275,14 +278,18 @@ class _Kernel:
         return problem
 
 
-_NOTHING = "No source has a schedule for this workload; allow others with --source (sources=... in Python)."
+_NOTHING = "No source has a schedule for this workload"
+_ALLOW_OTHERS = "allow others with --source (sources=... in Python)."
+_NO_PROGRAM = (
+    "TVM finds no valid program in its design space; another one (--space, space=... in Python) may have some."
+)
 _OTHER_LAYOUT = "It takes its weights in a layout that cannot be converted here, so outputs were not compared."
 
 
-def _nothing_right(failed: Sequence[str]) -> str:
+def _nothing_right(failed: Sequence[str], *, allows_all: bool) -> str:
     """Why a workload gets no schedule, from what was wrong with its best programs."""
     if not failed:
-        return _NOTHING
+        return f"{_NOTHING}: {_NO_PROGRAM}" if allows_all else f"{_NOTHING}; {_ALLOW_OTHERS}"
     if len(failed) == 1:
         return f"Its only program is not correct: {failed[0]}"
     return f"None of the {len(failed)} best programs is correct: {failed[0]}"
