@@ -48,14 +48,14 @@ class ChipTask:
     """The unchanged model, the programs that can be measured, and the held-out ones."""
 
     def __init__(self, dataset: str, device_id: str, source: str) -> None:
+        found = find_model(source)
+        if device_id in found.entry.devices:
+            raise click.UsageError(f"{source} has learned from {device_id}: name a model that has not with --source.")
         data = DATASETS / dataset
         split = load_split(data, SPLIT)
         programs = load_programs(data, device=device_id, spec=SPEC)
         self.device_id = device_id
         self.pool, self.test = (programs.of_workloads(set(side)) for side in (split.train, split.test))
-        found = find_model(source)
-        if device_id in found.entry.devices:
-            raise click.UsageError(f"{source} has learned from {device_id}: name a model that has not with --source.")
         self.source = read_model(found).bind(device_rows(data, [device_id])[device_id])
         self._unchanged = self._by_workload(self.source)
 

@@ -124,15 +124,16 @@ def network_jobs(
         )
     if reader is not None:
         reader.close()
-    if lowering is not None and lowering.is_bf16:
-        _warn_of_float32(found)
+    _warn_of_float32(found, lowering)
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]
 
 
-def _warn_of_float32(kernels: Sequence[WorkloadSpec]) -> None:
+def _warn_of_float32(kernels: Sequence[WorkloadSpec], lowering: Lowering | None) -> None:
     """Names the networks for which bfloat16 was asked, and of which no kernel multiplies in it."""
     from costhub.cards.reports.tune_facts import multiplies_bfloat16
 
+    if lowering is None or not lowering.is_bf16:
+        return
     uses: dict[str, bool] = {}
     for kernel in kernels:
         for network, _ in kernel.networks:
