@@ -59,6 +59,7 @@ docs: .venv-docs/.installed  ## the documentation as a site, in build/docs/; fai
 	@! grep -rE --include '*.html' '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//' build/docs  # nothing from elsewhere
 
 dist: $(STAMP)  ## sdist and wheel, in dist/
+	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist .
 
 clean:  ## remove what the other targets made

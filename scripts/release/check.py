@@ -16,10 +16,10 @@ import click
 from costhub.cards.model_card import parse
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.hub.catalogue.hubs import EVALUATION, ModelEntry, dataset_folders, list_models, models_for
+from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION, ModelEntry, list_models, models_for
 from costhub.models.evaluate import METRICS
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import copy_dataset
+from scripts.bench.common.data import copy_dataset, embedded_datasets
 from scripts.bench.common.rows import earlier_rows
 
 AS_EQUAL = 1e-5
@@ -85,10 +85,13 @@ def _is_default(model: str, device: str) -> bool:
 def main(models: tuple[str, ...], quick: bool, path: Path | None) -> None:
     """Exits with 1 if a model is not as good as its card says."""
     rows: list[dict[str, Any]] = []
+    entries = [entry for entry in list_models() if entry.folder.is_relative_to(EMBEDDED)]
+    if unknown := sorted({*models} - {entry.name for entry in entries}):
+        raise click.UsageError(f"The package has no model named {unknown[0]!r}.")
     with tempfile.TemporaryDirectory() as folder:
-        copies = [copy_dataset(folder, name.partition("/")[2]) for name in dataset_folders()]
+        copies = [copy_dataset(folder, place.name) for place in embedded_datasets()]
         data = {device: copy for copy in copies for device in DataFolder.open(copy).device_ids()}
-        for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
+        for entry in sorted(entries, key=lambda entry: (entry.device_id, entry.arch)):
             if (quick and rows) or (models and entry.name not in models):
                 continue
             # A model of many devices has figures of each device that it has learned from.

@@ -21,9 +21,9 @@ from costhub.cards.markdown import CARD
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import read_shard, seal_state, write_shard
-from costhub.hub.catalogue.hubs import dataset_folders
 from costhub.hub.dataset_documents import write_dataset_documents
-from scripts.bench.common import options
+from scripts.bench.common import machine, options
+from scripts.bench.common.data import embedded_datasets
 
 COLUMNS = (
     TableColumn("shard", "shard"),
@@ -94,9 +94,10 @@ def rewrite_folder(folder: Path) -> list[dict[str, Any]]:
 @options.json_file()
 def main(folders: tuple[Path, ...], path: Path | None) -> None:
     """Write the shards of FOLDERS anew; by default those of the datasets in the package."""
-    chosen = folders or tuple(place for _, place in sorted(dataset_folders().items()))
+    chosen = folders or tuple(embedded_datasets())
     rows = []
     for folder in chosen:
         DataFolder.open(folder)
         rows += [{**row, "dataset": folder.name} for row in rewrite_folder(folder)]
+    machine.write_result(path, {"rows": rows})
     click.echo(plain_table(rows, COLUMNS))

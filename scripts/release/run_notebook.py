@@ -27,7 +27,11 @@ def run(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
     manager = KernelManager(kernel_name="python3", transport="ipc", ip=os.fspath(folder / "kernel"))
     (folder / "here").mkdir()
     where = {"metadata": {"path": os.fspath(folder / "here")}}
-    NotebookClient(fresh, km=manager, timeout=TIMEOUT_S, resources=where).execute()
+    try:
+        NotebookClient(fresh, km=manager, timeout=TIMEOUT_S, resources=where).execute()
+    finally:
+        if manager.has_kernel:
+            manager.shutdown_kernel(now=True)  # a client leaves a kernel running that it was given
     for cell in fresh.cells:
         cell.metadata.pop("execution", None)  # times of day
         if cell.cell_type == "code":

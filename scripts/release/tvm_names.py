@@ -151,6 +151,10 @@ def newest_known(*, pre: bool) -> str | None:
     return found[1] if found else None
 
 
+WITH_EXTRAS = (f"{DISTRIBUTION}[all]", "torch")
+"""What is installed to be tried: without its extras, TVM cannot import its own tracker."""
+
+
 @click.command()
 @click.option("--python", help="An interpreter that has the TVM to try; by default, the newest one is installed.")
 @click.option("--pre", is_flag=True, help="The newest one, releases in preparation included.")
@@ -162,7 +166,7 @@ def main(python: str | None, pre: bool, path: Path | None) -> None:
         if python is None:
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
             python = f"{folder}/bin/python"
-            wanted = ["install", "--quiet", *(["--pre"] if pre else []), "--upgrade", DISTRIBUTION, "torch"]
+            wanted = ["install", "--quiet", *(["--pre"] if pre else []), "--upgrade", *WITH_EXTRAS]
             subprocess.run([python, "-m", "pip", *wanted], check=True)
         version, missing = missing_in(python, list(used))
     for name in missing:

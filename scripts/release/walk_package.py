@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from packaging.requirements import Requirement
 
+from costhub.versions import costhub_version
 from scripts.bench.common import machine, options
 
 MODEL = "amd-epyc-zen5-2c"
@@ -38,6 +40,19 @@ def built(place: Path) -> list[Path]:
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(tree)]
     subprocess.run(command, capture_output=True, check=True)
     return sorted((place / "dist").iterdir(), key=lambda path: path.suffix != ".whl")
+
+
+def refuse_another_version(packages: Sequence[Path]) -> None:
+    """Refuses packages of another version than the working tree's, which is what was not committed yet.
+
+    Raises:
+        ClickException: There is one.
+    """
+    for package in packages:
+        if not package.name.startswith(f"costhub-{costhub_version()}"):
+            raise click.ClickException(
+                f"HEAD is packed as {package.name}, but this is {costhub_version()}: commit first."
+            )
 
 
 def installed(python: str, package: Path, place: Path) -> tuple[dict[str, Any], Path]:
@@ -125,11 +140,13 @@ def licence_of(about: importlib.metadata.Distribution) -> str:
 @options.json_file()
 def main(pythons: tuple[str, ...], quick: bool, path: Path | None) -> None:
     """Walks what a new user does with each package, on each Python."""
-    rows = []
+    earlier = json.loads(path.read_text()) if quick and path and path.exists() else {}
+    rows = earlier.get("rows", [])
     with tempfile.TemporaryDirectory() as folder:
         packages = [] if quick else built(Path(folder))
+        refuse_another_version(packages)
         sizes = {package.name: package.stat().st_size for package in packages}
-        for python in pythons:
+        for python in () if quick else pythons:
             # An sdist builds the same wheel everywhere, so one Python is enough.
             for package in packages if python == pythons[0] else packages[:1]:
                 with tempfile.TemporaryDirectory() as own:
@@ -137,6 +154,6 @@ def main(pythons: tuple[str, ...], quick: bool, path: Path | None) -> None:
                     row = {"package": package.suffix.lstrip("."), **row, **walked(environment, Path(own))}
                 click.echo(json.dumps(row))
                 rows.append(row)
-    machine.write_result(path, {"sizes": sizes, "rows": rows, "licences": licences()})
+    machine.write_result(path, {"sizes": earlier.get("sizes", sizes), "rows": rows, "licences": licences()})
     if any(row["failed"] for row in rows):
         raise SystemExit(1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.splits.split import Split, put_split
+from costhub.hub.catalogue.devices import find_device
 from costhub.hub.catalogue.hubs import EVALUATION, dataset_folders
 from costhub.hub.dataset_documents import write_dataset_documents
 from costhub.hub.install import evaluation_text, write_card_from_figures
@@ -139,6 +139,14 @@ def write_tune(place: Path, data: Path) -> None:
     export_database(data, place, workers=1, progress=False)
     result = TuneResult("softmax", 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)])
     row = {"device_id": DEVICE, "model_name": "ACME", "cores": 1, "memory_bytes": 1 << 30}
-    about = {"model": "artefact-gbt", "model_reason": "It was named.", "method": "brief"}
-    sys.argv = ["costhub", "tune", "softmax", "--out", "tune"]  # the report contains the command
+    device = find_device(DEVICE)
+    assert device is not None
+    about: dict[str, Any] = {"model": "artefact-gbt", "model_reason": "It was named.", "method": "brief"}
+    about |= {
+        "command": "costhub tune softmax --out tune",
+        "target": device.target,
+        "cap": 2,
+        "stopped": None,
+    }
+    about |= {"began": "2026-01-01T00:00:00+00:00", "load_average": 0.0, "cores": 1, "on_board": False}
     TuneReport([result], place, {"softmax": 1.0}, ["softmax"] * 2, row, about).write()

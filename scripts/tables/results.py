@@ -56,7 +56,7 @@ needs those that run today. `bench_NAME` became `scripts.bench NAME`."""
 _SCRIPT = re.compile(r"python (?:scripts/)?(?P<name>\w+)\.py")
 _JOINS = ("scripts.bench model-report", " --summarise")
 """In the commands that only join rows, which were made on other machines."""
-_KEEPS_ROWS = " --rows docs/results/"
+_KEEPS_ROWS = (" --rows docs/results/", "scripts.release check --model ")
 """In the commands that add their rows to those of earlier runs."""
 
 
@@ -66,7 +66,7 @@ def provenance(result: Result) -> str:
     machine = f"{result['machine']} ({result['device']}), {result['date'][:10]}"
     if any(words in command for words in _JOINS):
         machine = f"rows put together on {machine}"
-    elif _KEEPS_ROWS in command:
+    elif any(words in command for words in _KEEPS_ROWS):
         machine = f"rows of one or more runs, the last on {machine}"
     return f"`{command}`, {machine}, TVM {versions['tvm']}, costhub {version_of(result)}."
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -102,16 +103,11 @@ def main(collectors: int, children: int, quick: bool, seed: int, path: Path | No
     orphans: list[str] = []
     for number in range(collectors):
         life = CollectorRun(folder, place / "log.txt")
-        life.wait(rng.randint(1, 20))
         share = children // collectors + (number < children % collectors)
-        for kind in rng.choices(KINDS, k=share):
-            time.sleep(rng.uniform(0.0, 0.5))
-            while not life.kill_child(kind, rng):
-                time.sleep(0.05)
-            killed[kind] += 1
-            life.wait(rng.randint(1, 20))
-        time.sleep(rng.uniform(0.0, 0.5))
-        orphans += life.kill()
+        try:
+            killed.update(killed_children(life, rng.choices(KINDS, k=share), rng))
+        finally:  # ^C does not reach a collector in a session of its own
+            orphans += life.kill()
         killed["collector"] += 1
         acknowledged |= life.acknowledged
         click.echo(f"{number + 1} of {collectors} collectors, {len(acknowledged)} rows acknowledged", err=True)
@@ -129,6 +125,18 @@ def main(collectors: int, children: int, quick: bool, seed: int, path: Path | No
     if any(bad.values()):
         raise click.ClickException(f"{bad}; everything is kept in {place}.")
     shutil.rmtree(place)
+
+
+def killed_children(life: CollectorRun, kinds: Sequence[str], rng: random.Random) -> Sequence[str]:
+    """Lets a collector work and kills its children, one of each kind given, at random moments; returns the kinds."""
+    life.wait(rng.randint(1, 20))
+    for kind in kinds:
+        time.sleep(rng.uniform(0.0, 0.5))
+        while not life.kill_child(kind, rng):
+            time.sleep(0.05)
+        life.wait(rng.randint(1, 20))
+    time.sleep(rng.uniform(0.0, 0.5))
+    return kinds
 
 
 def findings(folder: Path, acknowledged: set[str]) -> dict[str, object]:

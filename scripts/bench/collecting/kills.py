@@ -227,6 +227,11 @@ class Killer:
             time.sleep(0.1)
         return left
 
+    def end(self) -> None:
+        """Kills what is still there."""
+        for process in self._processes():
+            process.kill()
+
     def _processes(self) -> list[psutil.Process]:
         """Every process that a run has started and that is still there."""
         found = []
@@ -256,8 +261,11 @@ def killed(name: str, inputs: dict[str, Path], place: Path, times: int, rng: ran
     killer = Killer(VERBS[name], inputs, place, rng)
     whole, seconds = killer.whole()
     killer.start_over()
-    while killer.tally.killed.total() < times:
-        killer.kill_once(whole, seconds)
+    try:
+        while killer.tally.killed.total() < times:
+            killer.kill_once(whole, seconds)
+    finally:
+        killer.end()  # ^C does not reach a run in a session of its own
     found, _ = killer.whole()
     tally = killer.tally
     return {

@@ -91,15 +91,16 @@ def commands(networks: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...
 def main(networks: tuple[str, ...], quick: bool, rows_path: Path | None, path: Path | None) -> None:
     """Measures the memory of `tune` and `compile` for each network, and of `collect`."""
     networks = (SMALLEST,) if quick else networks
-    kept = RowFile(rows_path, KEY)
+    kept = RowFile(rows_path, KEY, cores=core_count())
     for command, network, words in commands(networks):
         if (command, network) in kept:
             continue
         with tempfile.TemporaryDirectory(prefix="costhub-") as folder:
             peak = peak_of([*words, "--out", str(Path(folder, "out"))])
-        row: Row = {"command": command, "network": network, "cores": core_count()}
+        row: Row = {"command": command, "network": network}
         kept.add({**row, "bytes": peak.together, "processes": peak.processes, "largest_bytes": peak.largest})
         click.echo(f"costhub {command} {network}: {peak.together >> 20:,} MiB")
-    result = {"rows": kept.all}
+    asked = {(command, network) for command, network, _ in commands(networks)}
+    result = {"rows": [row for row in kept if (row["command"], row["network"]) in asked]}
     machine.write_result(path, result)
     click.echo(memory_table(result))

@@ -340,7 +340,7 @@ def main(
         folders, searches, trials, network = (), 1, 8, SMALL_NETWORK
     if not folders and not searches and not network:
         raise click.UsageError("Name a folder (--folders), or let it make searches (--searches, --network).")
-    done = RowFile(rows_path, ("folder",))
+    done = RowFile(rows_path, ("folder",), quick=quick, run=run, trials=trials, asked=list(folders))
     with tempfile.TemporaryDirectory(prefix="costhub-doctor-") as folder:
         work = Path(folder)
         made = Searches(kept or work / "searches", searches, trials, network, 1 if quick else NETWORK_TRIALS)
@@ -351,7 +351,10 @@ def main(
         with empty_cache():
             answers = made.answers(work / "answers")
     rows = [row for folder in done for row in folder["tries"]]
-    result = {"folders": [{k: v for k, v in folder.items() if k != "tries"} for folder in done], "rows": rows} | answers
+    result = {
+        "folders": [{k: v for k, v in folder.items() if k not in ("tries", *done.settings)} for folder in done],
+        "rows": rows,
+    } | answers
     click.echo(doctor_table(result))
     machine.write_result(path, result)
     if wrong := failures(result):

@@ -186,7 +186,7 @@ def main(
     if quick:
         grid, seeds, sources = "quick", 1, sources[:1]
         splits = splits or tuple(sources[0].default_splits()[:1])
-    kept = RowFile(rows_path, KEY)
+    kept = RowFile(rows_path, KEY, valid_share=valid_share)
     tasks = plan(sources, entries_of(grid, only), splits, seeds)
     work(tasks, kept, budget_s=budget_s, valid_share=valid_share)
     table = summaries(kept.all)

@@ -92,7 +92,8 @@ def programs_in_all(device: str) -> int:
 def main(seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> None:
     """Plays every entry on every device; the features of the programs are computed first, which takes minutes."""
     entries = [entry for entry in ENTRIES if not quick or entry.model is None]
-    kept = RowFile(rows_path, KEY)
+    most = 2 if quick else 10
+    kept = RowFile(rows_path, KEY, most_workloads=most)
     for entry in entries:
         for device in entry.devices[: 1 if quick else None]:
             key = (entry.strategy, entry.model or "", entry.method, device, 1 if quick else seeds)
@@ -101,7 +102,7 @@ def main(seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> 
             start = time.perf_counter()
             chosen = BenchOptions(
                 devices=(device,),
-                workloads=2 if quick else 10,
+                workloads=most,
                 method=entry.method,
                 settings=ReplaySettings(seeds=key[-1]),
             )

@@ -96,14 +96,15 @@ def main(
 ) -> None:
     """Prints the outcome of every attempt; fails if one of them is not a right one."""
     asked = [replace(each, limit_s=patience * each.limit_s) for each in chosen(families, kinds, quick)]
-    done = RowFile(rows_path, ("kind",))
+    tried_code = "this" if source.resolve() == (machine.ROOT / "src").resolve() else str(source.resolve())
+    done = RowFile(rows_path, ("kind",), code=tried_code, patience=patience)
     with bar(len(asked), desc="attacks", unit="attempt") as shown:
         for attempt in asked:
             if (attempt.kind,) not in done:
                 done.add(tried(attempt, source.resolve()))
             shown.update(1)
     earlier = {row["kind"]: row["outcome"] for row in json.loads(beside.read_text())["rows"]} if beside else {}
-    found = {row["kind"]: row for row in done}
+    found = {row["kind"]: {name: value for name, value in row.items() if name not in done.settings} for row in done}
     rows = [found[attempt.kind] | {"before": earlier.get(attempt.kind)} for attempt in asked]
     click.echo(plain_table(rows, _COLUMNS))
     counts = Counter(row["outcome"] for row in rows)

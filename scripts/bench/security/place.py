@@ -170,10 +170,15 @@ class Place:
                 start_new_session=True,
                 preexec_fn=_limit,  # noqa: PLW1509 - this process has one thread
             )
-            status, peak_mb, timed_out = self._watch(process.pid, command, start, limit_s)
-            process.returncode = status
-            seconds = time.monotonic() - start
-            left = self._sweep(GRACE_S)
+            try:
+                status, peak_mb, timed_out = self._watch(process.pid, command, start, limit_s)
+                process.returncode = status
+                seconds = time.monotonic() - start
+                left = self._sweep(GRACE_S)
+            except BaseException:  # such as ^C, which does not reach a process in a session of its own
+                self._sweep(0.0)
+                process.wait()
+                raise
             out.seek(0)
             err.seek(0)
             texts = [file.read(1 << 20).decode(errors="replace") for file in (out, err)]

@@ -97,6 +97,12 @@ def test_a_report_was_only_put_together_on_its_machine() -> None:
     assert provenance(ABOUT).startswith("`python x.py`, m (d), 2026-01-02, ")
 
 
+def test_a_check_of_one_model_keeps_the_rows_of_others() -> None:
+    about = {**ABOUT, "command": "python -m scripts.release check --model a/b --json release.json"}
+
+    assert ", rows of one or more runs, the last on m (d)," in provenance(about)
+
+
 def test_a_summary_of_earlier_rows_was_only_put_together_on_its_machine() -> None:
     about = {**ABOUT, "command": "python -m scripts.bench moses --rows r.jsonl --summarise --json m.json"}
 

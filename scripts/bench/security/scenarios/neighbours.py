@@ -294,8 +294,12 @@ def site_of_hub() -> None:
     done = costhub("site", "--hub", "hub", "--out", "public")
     _quiet(done, "site")
     costhub("stats", "d", "--page", "public/stats.html")
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-    for page in Path("public").glob("*.html") if browser else ():
+    pages = sorted(Path("public").glob("*.html"))
+    need(len(pages) > 1, "the site has no page")
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        sys.exit("no browser is installed here")
+    for page in pages:
         words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"]
         shown = subprocess.run(
             [*words, page.resolve().as_uri()],
@@ -307,7 +311,7 @@ def site_of_hub() -> None:
         )
         need("<title>OWNED" not in shown.stdout, f"a stranger's script ran in {page.name}")
         need("<html" in shown.stdout, f"the browser showed nothing of {page.name}")
-    print("shown by", browser or "no browser")
+    print("shown by", browser)
 
 
 def _any_address_space() -> None:

@@ -85,6 +85,18 @@ def test_rows_that_are_there_are_not_tried_again(two: list[str], tmp_path: Path)
     assert two == ["1"]
 
 
+def test_rows_of_another_costhub_are_not_taken_for_this_ones(two: list[str], tmp_path: Path) -> None:
+    rows, other = tmp_path / "rows.jsonl", tmp_path / "other"
+    other.mkdir()
+    words = ["--kind", "1", "--rows", str(rows), "--json", str(tmp_path / "a.json")]
+
+    CliRunner().invoke(attacks.main, [*words, "--source", str(other)])
+    CliRunner().invoke(attacks.main, words)
+
+    assert two == ["1", "1"]
+    assert "code" not in json.loads((tmp_path / "a.json").read_text())["rows"][0]
+
+
 def test_outcomes_of_an_earlier_costhub_stand_beside(two: list[str], tmp_path: Path) -> None:
     earlier = tmp_path / "earlier.json"
     earlier.write_text(json.dumps({"rows": [{"kind": "1", "outcome": "hang"}]}))

@@ -56,6 +56,17 @@ def test_a_process_that_is_left_behind_is_counted_and_ended(where: Place, monkey
     assert where.processes() == []
 
 
+def test_an_interruption_leaves_no_process(where: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Place, "_watch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(where, "import time; time.sleep(60)")
+
+    assert where.processes() == []
+
+
 def test_too_much_memory_is_stopped(where: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STOP_MB", 100.0)
 
