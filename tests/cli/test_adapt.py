@@ -268,7 +268,7 @@ def test_a_ticket_without_networks_says_what_it_does_instead(
     ],
 )
 def test_a_wrong_option_is_refused_before_anything_is_read(
-    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], sentence: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], sentence: str
 ) -> None:
     assert adapt("no-such-model", tmp_path / "no-data", tmp_path / "model", *more) == 2
 

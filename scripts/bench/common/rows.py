@@ -58,8 +58,9 @@ class RowFile:
 
     def __init__(self, path: Path | None, key: Sequence[str], **settings: Any) -> None:
         self.path, self.key, self.settings = path, key, settings
-        fits = (all(row.get(name, value) == value for name, value in settings.items()) for row in read_rows(path))
-        self.all = [row for row, is_own in zip(read_rows(path), fits, strict=True) if is_own]
+        self.all = [
+            row for row in read_rows(path) if all(row.get(name, value) == value for name, value in settings.items())
+        ]
         # What is added to a line that was cut short would be lost with it.
         self._before = "\n" if path and path.exists() and path.read_bytes()[-1:] not in (b"", b"\n") else ""
         self._done = {self.key_of(row) for row in self.all}

@@ -97,7 +97,7 @@ def main(
     """Prints the outcome of every attempt; fails if one of them is not a right one."""
     asked = [replace(each, limit_s=patience * each.limit_s) for each in chosen(families, kinds, quick)]
     tried_code = "this" if source.resolve() == (machine.ROOT / "src").resolve() else str(source.resolve())
-    done = RowFile(rows_path, ("kind",), code=tried_code, patience=patience)
+    done = RowFile(rows_path, ("kind",), of_code=tried_code, patience=patience)
     with bar(len(asked), desc="attacks", unit="attempt") as shown:
         for attempt in asked:
             if (attempt.kind,) not in done:

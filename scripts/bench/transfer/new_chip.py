@@ -1,4 +1,4 @@
-"""Adapts the shipped model of any CPU to a chip that it has not learned from: what trials on the chip add."""
+"""Adapts a shipped model to a chip that it has not learned from: what trials on the chip add."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ChipTask:
 
 @click.command()
 @click.option("--dataset", default="amd-epyc-zen4", show_default=True, help="Embedded dataset with the chip's data.")
-@click.option("--source", default="costhub/any-cpu-conditioned", show_default=True, help="The model to adapt.")
+@click.option("--source", default="costhub/amd-epyc-zen5-2c-mlp", show_default=True, help="The model to adapt.")
 @options.seeds(3)
 @options.quick("One seed, 64 trials, one device.")
 @options.rows_file()

@@ -68,6 +68,12 @@ class Adapting:
     test: Programs
 
 
+def is_new(pair: Sequence[str]) -> bool:
+    """Whether the target is new to the source: a shipped model may have learned from it since the pairs were chosen."""
+    source_data, source, _, target = pair
+    return bool(source_data) or target not in find_model(source).entry.devices
+
+
 def opened(pair: Sequence[str], seed: int) -> Adapting:
     """Trains the source without the workloads that the target holds out, or reads the shipped model."""
     source_data, source, target_data, target = pair
@@ -141,7 +147,7 @@ def main(chosen: tuple[str, ...], seeds: int, quick: bool, rows_path: Path | Non
     """Adapts models of every pair of devices to the cap, and replays the rules."""
     cap = 128 if quick else CAP
     kept = RowFile(rows_path, KEY, cap=cap)
-    pairs = [pair for pair in PAIRS if not chosen or any(text in name_of(pair) for text in chosen)]
+    pairs = [pair for pair in PAIRS if is_new(pair) and (not chosen or any(text in name_of(pair) for text in chosen))]
     for seed in range(1 if quick else seeds):
         for pair in pairs[: 1 if quick else None]:
             if (name_of(pair), seed) in kept:

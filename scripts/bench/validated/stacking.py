@@ -144,8 +144,7 @@ def add_rows(source: DeviceData, split: SplitPart, kept: RowFile, seed: int) -> 
     parts = out_of_fold(source, split.train, seed)
     whole = Fold.join(parts)
     for way, scores in cross_fitted(parts, seed).items():
-        if kept.key_of({**about, "part": VALIDATION, "model": way}) not in kept:  # an interrupted run has some
-            add(kept, {**about, "part": VALIDATION, "model": way}, scores, whole.programs)
+        add(kept, {**about, "part": VALIDATION, "model": way}, scores, whole.programs)
     train, held_out = source.sides(split, MEMBERS[0], seed)
     tested = standardised([scores_of(entry, train, held_out, seed)[:2] for entry in MEMBERS], train)
     for way, combined in combinations(whole, seed).items():

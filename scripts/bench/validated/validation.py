@@ -55,7 +55,9 @@ def standardised(members: Sequence[tuple[Scores, Scores]], train: Programs) -> S
 
 
 def add(kept: RowFile, about: Row, scores: Scores, programs: Programs) -> None:
-    """Adds a row with the figures of every workload."""
+    """Adds a row with the figures of every workload, unless an interrupted run has left it."""
+    if kept.key_of(about) in kept:
+        return
     row = evaluate_scores(scores, programs).row(about)
     kept.add(row)
     click.echo(f"{about['part']} seed {about['seed']} {about['model']}: top_1 {row['top_1']:.3f}")

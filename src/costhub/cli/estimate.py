@@ -66,8 +66,8 @@ def command(
     (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). Files can run code: open only those you trust.
     --list lists the names.
 
-    A kernel that a hub has measured on the device gets the latency of its best program; others are predicted. Networks
-    are split into kernels in torch's layouts, as with `costhub tune --layout plain`.
+    A kernel of which a hub has measured at least eight programs on the device gets the latency of the best one; others
+    are predicted. Networks are split into kernels in torch's layouts, as with `costhub tune --layout plain`.
     """
     from costhub.api.estimating.estimate import estimate
 

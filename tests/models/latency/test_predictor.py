@@ -115,6 +115,17 @@ def test_a_folder_brings_back_the_same_figures(fitted: LatencyPredictor, tmp_pat
     assert again.facts == {"seed": 0}
 
 
+def test_a_folder_of_before_the_luck_was_kept_still_predicts(fitted: LatencyPredictor, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "p")
+    config = json.loads((tmp_path / "p" / CONFIG).read_text())
+    del config["luck"]
+    (tmp_path / "p" / CONFIG).write_text(json.dumps(config))
+    again = LatencyPredictor.load(tmp_path / "p")
+
+    assert us(again, 21.0, "conv") == us(fitted, 21.0, "conv")
+    assert again.curve.extra_variance("cpu", 1) == 0.0 < fitted.curve.extra_variance("cpu", 1)
+
+
 def test_equal_tables_and_seeds_give_equal_trees() -> None:
     first, second = (LatencyPredictor.fit(TABLE, seed=3, cases=()) for _ in range(2))
 

@@ -237,7 +237,8 @@ class LatencyPredictor:
 def _read_parts(config: Mapping[str, Any]) -> tuple[Any, ...]:
     if config["layout"] != LAYOUT:
         raise ValueError(f"it reads the columns {config['layout']!r:.40}, but this costhub makes {LAYOUT}")
-    points, luck = _read_points(config, "curve"), _read_points(config, "luck")
+    points = _read_points(config, "curve")
+    luck = _read_points(config, "luck") if "luck" in config else {}  # one of before: intervals as for `TRIALS`
     if any(value < 0 for own in luck.values() for _, value in own):
         raise ValueError("its luck has a negative variance")
     rest = tuple(map(float, config["rest_shares"]))

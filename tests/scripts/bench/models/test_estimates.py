@@ -19,12 +19,19 @@ from scripts.bench.models.estimates import (
     nearest,
     of_networks,
     roofline,
+    short_searches,
     summary_of_networks,
     two_searches,
     two_sums,
     without_devices,
 )
-from scripts.tables.benchmark import devices_table, each_network_table, kernels_table, networks_table
+from scripts.tables.benchmark import (
+    devices_table,
+    each_network_table,
+    kernels_table,
+    networks_table,
+    short_searches_table,
+)
 from tests.models.latency.made_layouts import CALLS, NETWORK, kernels, made_layouts
 from tests.models.latency.made_table import DEVICES, made_table
 
@@ -42,6 +49,14 @@ def test_half_as_much_again_is_as_far_off_as_two_thirds() -> None:
     assert found["median"] == pytest.approx(0.5)
     assert found["near"] == pytest.approx(1 / 3)
     assert found["bias"] == pytest.approx(0.0)
+
+
+def test_intervals_of_short_searches_are_wider_and_hold_more() -> None:
+    rows = list(short_searches(TRAIN, TEST, 0))
+
+    assert {(row["family"], row["trials"]) for row in rows} == {(f, n) for f in ("cpu", "gpu") for n in (1, 4, 16)}
+    assert all(row["cover_90"] > row["cover_90_of_64"] for row in rows if row["trials"] == 1)
+    assert "| - |" not in short_searches_table({"short_searches": rows})
 
 
 def test_the_trees_beat_the_roofline_where_operators_differ(fitted: LatencyPredictor) -> None:

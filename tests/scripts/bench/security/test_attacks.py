@@ -94,7 +94,9 @@ def test_rows_of_another_costhub_are_not_taken_for_this_ones(two: list[str], tmp
     CliRunner().invoke(attacks.main, words)
 
     assert two == ["1", "1"]
-    assert "code" not in json.loads((tmp_path / "a.json").read_text())["rows"][0]
+    (row,) = json.loads((tmp_path / "a.json").read_text())["rows"]
+    assert "of_code" not in row
+    assert row["code"] == 1  # its exit status
 
 
 def test_outcomes_of_an_earlier_costhub_stand_beside(two: list[str], tmp_path: Path) -> None:
