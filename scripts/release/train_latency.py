@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pyarrow.compute as pc
 
-from costhub.api.estimating.estimate import PREDICTOR
+from costhub.api.estimating.estimate import FEWEST_PROGRAMS, PREDICTOR
 from costhub.collector.propose.spaces import BLOCKED
 from costhub.dataset.credit import joined_credit
 from costhub.dataset.folder import DataFolder
@@ -30,8 +30,6 @@ from costhub.versions import costhub_version, installed_versions
 from scripts.bench.common.data import DATASETS, embedded_datasets
 from scripts.bench.common.machine import RESULTS
 
-LEAST_PROGRAMS = 8
-"""The best of fewer says little of what a search finds."""
 LEAST_ROWS = 100
 """Of a session: with fewer, one slow moment would decide how fast the machine was."""
 # The design space tells the layouts apart: networks are taken apart in blocked layouts for this space alone. A program
@@ -88,7 +86,7 @@ def embedded_table(datasets: Sequence[Path] | None = None) -> LatencyTable:
             slowness = session_slowness(folder, name)
             read = read_pools(folder, name, row["kind"], condition=IN_TORCH_LAYOUTS, slowness=slowness)
             own = [pool for pool in read if pool.workload_id in rows]
-            pools += [pool for pool in own if len(pool.latency_s) >= LEAST_PROGRAMS]
+            pools += [pool for pool in own if len(pool.latency_s) >= FEWEST_PROGRAMS]
         for key in {pool.workload_id for pool in pools} - numbers.keys():
             networks = sorted(each["name"] for each in rows[key]["networks"] or ())
             numbers[key] = workload_numbers(module_from_json(rows[key]["module_json"]))

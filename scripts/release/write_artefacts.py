@@ -142,11 +142,6 @@ def write_tune(place: Path, data: Path) -> None:
     device = find_device(DEVICE)
     assert device is not None
     about: dict[str, Any] = {"model": "artefact-gbt", "model_reason": "It was named.", "method": "brief"}
-    about |= {
-        "command": "costhub tune softmax --out tune",
-        "target": device.target,
-        "cap": 2,
-        "stopped": None,
-    }
+    about |= {"command": "costhub tune softmax --out tune", "target": device.target, "cap": 2, "stopped": None}
     about |= {"began": "2026-01-01T00:00:00+00:00", "load_average": 0.0, "cores": 1, "on_board": False}
     TuneReport([result], place, {"softmax": 1.0}, ["softmax"] * 2, row, about).write()

@@ -110,3 +110,14 @@ def mean_with_error(
         off[group] += value - mean
     count, total = len(off), math.fsum(each**2 for each in off.values())
     return mean, math.sqrt(count / (count - 1) * total) / len(values) if count > 1 else None
+
+
+def mean_of_rows(name: str, rows: Sequence[Mapping[str, Any]], values: Sequence[float]) -> dict[str, float | None]:
+    """The mean of a value for each row, as `name`, and its standard error over the rows' workloads, as `name_se`.
+
+    Example:
+        >>> mean_of_rows("queries", [{"workload": "conv"}, {"workload": "norm"}], [1.0, 3.0])
+        {'queries': 2.0, 'queries_se': 1.0}
+    """
+    found = mean_with_error(values, [row["workload"] for row in rows])
+    return dict(zip((name, f"{name}_se"), found, strict=True))

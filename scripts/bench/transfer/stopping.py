@@ -81,10 +81,9 @@ def opened(pair: Sequence[str], seed: int) -> Adapting:
     if not source_data:
         split = load_split(DATASETS / target_data, "workload-40-seed0")
         pool, test = (programs.of_workloads(set(side)) for side in (split.train, split.test))
-        found = find_model(source)
-        if target in found.entry.devices:
+        if not is_new(pair):
             raise click.UsageError(f"{source} has learned from {target}, which is to be new to it.")
-        model = read_model(found).bind(device_rows(DATASETS / target_data, [target])[target])
+        model = read_model(find_model(source)).bind(device_rows(DATASETS / target_data, [target])[target])
         return Adapting(model, True, pool, test)
     about = DataFolder.open(DATASETS / target_data).workloads(["workload_id", "name", "operator"]).to_pylist()
     present = set(programs.of_workloads(set(programs.workload_ids)).workload_ids)

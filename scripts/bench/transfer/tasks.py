@@ -94,9 +94,9 @@ class TransferPair:
         )
 
 
-def measured(pool: Programs, trials: int, seed: int, *, each: int = PER_WORKLOAD) -> Programs:
+def measured(pool: Programs, trials: int, seed: int) -> Programs:
     """The programs that a new device measures first."""
-    return pool.select(round_robin(pool, trials, seed=seed, each=each))
+    return pool.select(round_robin(pool, trials, seed=seed, each=PER_WORKLOAD))
 
 
 def fitted(programs: Programs, seed: int) -> CostModel:

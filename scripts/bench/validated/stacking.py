@@ -172,11 +172,11 @@ def main(
     data: Path | None, device: str, name: str, seeds: int, quick: bool, rows_path: Path | None, path: Path | None
 ) -> None:
     """Fits combinations of models to scores out of fold, and tests them on held-out workloads."""
-    source, kept = DeviceData(data or own_copy(), device), RowFile(rows_path, KEY)
+    source, kept = DeviceData(data or own_copy(), device), RowFile(rows_path, KEY, device=device, split=name)
     (split,) = source.parts([name], 0)
     for seed in range(1 if quick else seeds):
         add_rows(source, split, kept, seed)
-    table = summary([row for row in kept if (row["device"], row["split"]) == (device, name)])
+    table = summary(kept.all)
     validated = (line for line in table if line["part"] == VALIDATION)
     best = max(validated, key=lambda line: float(line["top_1"] + line["pairwise"]))
     click.echo(plain_table(table, COLUMNS))

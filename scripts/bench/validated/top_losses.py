@@ -129,11 +129,11 @@ def main(
 ) -> None:
     """Chooses a loss of boosted trees on validation workloads and tests the chosen one."""
     seeds = 1 if quick else seeds
-    source, kept = DeviceData(data or own_copy(), device), RowFile(rows_path, KEY)
+    source, kept = DeviceData(data or own_copy(), device), RowFile(rows_path, KEY, device=device, split=name)
     (split,) = source.parts([name], 0)
     validate(source, split, kept, seeds)
-    best = chosen([row for row in kept if (row["device"], row["split"]) == (device, name)])
+    best = chosen(kept.all)
     test(source, split, kept, seeds, best)
-    table = list(summary([row for row in kept if (row["device"], row["split"]) == (device, name)], best))
+    table = list(summary(kept.all, best))
     click.echo(plain_table(table, COLUMNS))
     machine.write_result(path, {"chosen": named(best), "chosen_by": CHOSEN_BY, "summary": table})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.gains import gain_with_error, geometric, mean_with_error, sooner
+from scripts.tables.gains import gain_with_error, geometric, mean_of_rows, sooner
 
 FIGURE_8_BASE = "from nothing"
 """The method that learns from the searched workload alone, with which the others are compared."""
@@ -45,9 +45,9 @@ def figure_8_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         line |= {"searches": len(own), "programs": own[0]["programs"]}
         for trials in AT:
             reached = [row["best"][min(trials, len(row["best"])) - 1] for row in own]
-            line |= _mean_and_error(f"at_{trials}", own, reached)
+            line |= mean_of_rows(f"at_{trials}", own, reached)
         ahead = [statistics.fmean(row["best"]) - statistics.fmean(base["best"]) for row, base in pairs]
-        line |= _mean_and_error("ahead", [row for row, _ in pairs], ahead)
+        line |= mean_of_rows("ahead", [row for row, _ in pairs], ahead)
         line["reached"] = sum(ratio is not None for ratio in ratios) / len(ratios) if ratios else None
         line["sooner"] = geometric([ratio[0] for ratio in ratios if ratio])
         table.append(line)
@@ -57,11 +57,6 @@ def figure_8_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _course(best: Sequence[float]) -> list[tuple[float, float, float]]:
     """Trials, no seconds, and the inverse of throughput."""
     return [(trials + 1.0, trials + 1.0, 1.0 / value) for trials, value in enumerate(best)]
-
-
-def _mean_and_error(name: str, rows: Sequence[Row], values: Sequence[float]) -> dict[str, float | None]:
-    found = mean_with_error(values, [row["workload"] for row in rows])
-    return dict(zip((name, f"{name}_se"), found, strict=True))
 
 
 def figure_8_table(result: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.gains import mean_with_error
+from scripts.tables.gains import mean_of_rows
 
 SHARES = {"own_5": 0.05, "own_1": 0.01}
 """Name -> how near to its own best predicted throughput a search counts as converged."""
@@ -42,9 +42,9 @@ def queries_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         line: dict[str, Any] = {"strategy": strategy, "searches": len(own)}
         line["asked"] = statistics.fmean(row["asked"] for row in own)
         for name, share in SHARES.items():
-            line |= _mean_and_error(name, own, [_until(row, row["course"][-1][1], share) or 0 for row in own])
+            line |= mean_of_rows(name, own, [_until(row, row["course"][-1][1], share) or 0 for row in own])
         behind = [1 - math.exp(row["course"][-1][1] - best[row["workload"]]) for row in own]
-        line |= _mean_and_error("behind", own, behind)
+        line |= mean_of_rows("behind", own, behind)
         reached = [n for row in own if (n := _until(row, best[row["workload"]], NEAR)) is not None]
         line |= {"near": len(reached) / len(own), "near_queries": statistics.fmean(reached) if reached else None}
         pairs = [(row, base) for row in own if (base := bases.get((row["workload"], row["seed"])))]
@@ -52,7 +52,7 @@ def queries_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
             math.log((_until(base, base["course"][-1][1], 0.01) or 1) / (_until(row, row["course"][-1][1], 0.01) or 1))
             for row, base in pairs
         ]
-        line |= _mean_and_error("fewer_log", [row for row, _ in pairs], ratios)
+        line |= mean_of_rows("fewer_log", [row for row, _ in pairs], ratios)
         line["fewer"] = math.exp(line["fewer_log"]) if ratios else None
         table.append(line)
     return table
@@ -61,11 +61,6 @@ def queries_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _until(row: Row, level: float, share: float) -> int | None:
     """Queries until a score is within a share of a level; None if it never is."""
     return next((int(asked) for asked, score in row["course"] if score >= level + math.log(1 - share)), None)
-
-
-def _mean_and_error(name: str, rows: Sequence[Row], values: Sequence[float]) -> dict[str, float | None]:
-    found = mean_with_error(values, [row["workload"] for row in rows])
-    return dict(zip((name, f"{name}_se"), found, strict=True))
 
 
 def queries_table(result: Mapping[str, Any]) -> str:

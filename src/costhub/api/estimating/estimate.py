@@ -228,7 +228,7 @@ def _kernels(
         operator, pool = classify(job.mod), pools.get(identity)
         figure = _figure(job, operator, pool, setting)
         low, high = setting.predictor.residuals.interval(figure, setting.interval)
-        is_measured = pool is not None and figure.case == OF_ANOTHER_SEARCH
+        is_measured = figure.case == OF_ANOTHER_SEARCH
         source, programs = (MEASURED, len(pool.latency_s)) if pool and is_measured else (PREDICTED, None)
         kernels.append(
             KernelEstimate(job.name, identity, operator, float(job.weight), figure.us, low, high, source, programs)
